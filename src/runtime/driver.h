@@ -1,0 +1,80 @@
+// A way to isolate. Every driver offers the same verbs over the same nouns and
+// passes the same tests; what it cannot do it says in its capabilities. All calls
+// run in the runtime process, as root, one at a time; none waits without a deadline.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace warren::runtime {
+
+struct Limits {
+  std::uint64_t memory_bytes = 2ULL << 30;
+  std::uint64_t disk_bytes = 10ULL << 30;
+  std::uint32_t pids = 512;
+  std::uint32_t cpu_percent = 200;  // 100 is one whole core
+  std::uint32_t open_files = 4096;  // for each process
+};
+
+struct SandboxSpec {
+  std::string id;        // is_sandbox_id()
+  std::string account;   // is_safe_name(); its sandboxes share one parent cgroup
+  std::string template_name;
+  Limits limits;
+  std::uint64_t account_memory_bytes = 0;  // limit of all the account's sandboxes; 0: none
+};
+
+struct Capabilities {
+  std::string isolation;    // "namespace"
+  std::string fork_copies;  // "runner" or "machine"
+};
+
+struct Usage {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  std::uint64_t cpu_usec = 0;
+  std::uint32_t pids = 0;
+  std::uint64_t oom_kills = 0;
+};
+
+// A sandbox whose process 1 has ended without being asked to.
+struct Exit {
+  std::string id;
+  std::string reason;  // "killed by SIGKILL", "out of memory", …
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  virtual Capabilities capabilities() const = 0;
+
+  // Makes the sandbox and starts its agent, or leaves nothing behind. kNotFound:
+  // no such template; kConflict: the id is taken; kLimited: no id range is free.
+  virtual Result<void> create(const SandboxSpec& spec) = 0;
+
+  // A new stream to the agent; the one given out before ends at once.
+  virtual Result<UniqueFd> connect(std::string_view id) = 0;
+
+  // Ends every process of the sandbox and removes all that it had. Idempotent:
+  // kNotFound only for an id that was never there.
+  virtual Result<void> destroy(std::string_view id) = 0;
+
+  // Stops every process of the sandbox; thaw lets them go on. Idempotent.
+  virtual Result<void> freeze(std::string_view id) = 0;
+  virtual Result<void> thaw(std::string_view id) = 0;
+
+  virtual Result<Usage> usage(std::string_view id) = 0;
+  virtual std::vector<std::string> sandboxes() const = 0;
+
+  // Sandboxes that have ended on their own since the last call. They are to be
+  // destroyed by whoever asked for them. Call it whenever SIGCHLD arrives.
+  virtual std::vector<Exit> reap() = 0;
+};
+
+}  // namespace warren::runtime

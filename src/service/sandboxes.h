@@ -1,0 +1,209 @@
+// The life of sandboxes: who may make how many, how long they live, what can be
+// done in them. Every face comes through here. A sandbox of another account is
+// kNotFound, like one that never was.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/task.h"
+#include "runtime/client.h"
+#include "runtime/driver.h"
+#include "service/caller.h"
+
+namespace warren::store {
+class Database;
+}
+
+namespace warren::service {
+
+// What an account may have.
+struct Tier {
+  std::string name = "default";
+  runtime::Limits limits;
+  std::size_t max_sandboxes = 1000;
+  std::uint64_t memory_bytes = 0;  // of all sandboxes together; 0: no limit
+  Seconds min_ttl{60};
+  Seconds default_ttl{3600};
+  Seconds max_ttl{24 * 3600};
+  Seconds idle_timeout{30 * 60};
+};
+
+enum class SandboxState { kReady, kDead };  // dead: its machine has ended; only destroy works
+
+struct SandboxInfo {
+  std::string id;
+  std::string account_id;
+  std::string name;  // may be empty
+  std::string template_name;
+  std::string isolation;    // "namespace"
+  std::string fork_copies;  // "runner"
+  std::string egress;       // "none"
+  SandboxState state = SandboxState::kReady;
+  std::string state_reason;  // of kDead
+  bool persistent = false;   // no idle end
+  WallTime created_at;
+  WallTime expires_at;
+};
+
+struct CreateSpec {
+  std::optional<std::string> template_name;  // "default" if absent
+  std::optional<std::string> name;           // at most 128 bytes of printable UTF-8
+  std::optional<std::int64_t> ttl_seconds;   // within the tier's bounds, else kInvalid
+  std::optional<std::string> isolation;      // auto, namespace, microvm
+  bool persistent = false;
+};
+
+struct PythonCall {
+  std::string code;
+  std::optional<std::int64_t> timeout_seconds;  // 1..3600, else kInvalid
+  std::optional<std::string> cwd;
+  std::map<std::string, std::string> env;
+  std::uint64_t spool_after = 0;  // 0: no spooling
+};
+
+struct BashCall {
+  std::string command;
+  std::optional<std::int64_t> timeout_seconds;
+  std::optional<std::string> cwd;
+  std::map<std::string, std::string> env;
+  std::uint64_t spool_after = 0;
+};
+
+// A terminal: a login shell unless a command is given.
+struct TerminalCall {
+  std::optional<std::string> command;
+  int rows = 24;
+  int columns = 80;
+};
+
+enum class OutputStream { kStdout, kStderr };
+
+struct Output {
+  OutputStream stream;
+  std::string bytes;             // as they came; may end inside a UTF-8 sequence
+  bool late = false;  // of an earlier Python call's threads or children
+};
+struct Bundle {
+  boost::json::object data;  // MIME type to value; images are base64 text
+  bool is_result = false;    // the value of the last expression, else display()
+};
+struct PythonError {
+  std::string name;
+  std::string value;
+  std::string traceback;
+};
+struct Finished {
+  int exit_code = 0;
+  bool timed_out = false;
+  bool cancelled = false;
+  bool interrupted = false;
+  bool restarted = false;   // Python only: the session's state is lost
+  std::string died;         // Python only: how the runner died; empty if it lives
+  bool oom = false;
+  Millis duration{0};
+  std::uint64_t stdout_bytes = 0;
+  std::uint64_t stderr_bytes = 0;
+  std::string stdout_file;  // where the whole of a long output is kept; may be empty
+  std::string stderr_file;
+};
+using ExecEvent = std::variant<Output, Bundle, PythonError, Finished>;
+
+// A call that runs. Dropping the last reference cancels it.
+class Execution {
+ public:
+  virtual ~Execution() = default;
+  // What happens next; Finished is the last. kUnavailable if the sandbox ended meanwhile.
+  virtual Task<Result<ExecEvent>> next() = 0;
+  virtual void cancel() = 0;
+  // Terminals only.
+  virtual Task<Result<void>> write_input(std::string bytes) = 0;
+  virtual void resize(int rows, int columns) = 0;
+};
+
+struct FileEntry {
+  std::string name;  // bytes; may not be UTF-8
+  std::string type;  // file, directory, symlink, fifo, socket, device
+  std::uint64_t size = 0;
+  std::uint32_t mode = 0;
+  WallTime modified_at;
+  std::string target;  // of a symlink
+};
+struct FileListing {
+  std::vector<FileEntry> entries;
+  bool truncated = false;
+};
+
+// A file that is read; its bytes stream out.
+class FileReader {
+ public:
+  virtual ~FileReader() = default;
+  virtual std::uint64_t size() const = 0;
+  // The next bytes, empty at the end.
+  virtual Task<Result<std::string>> read() = 0;
+};
+
+struct Written {
+  std::uint64_t size = 0;
+  std::string sha256;
+};
+
+// A file that is written. It replaces the old one only when finish() succeeds.
+class FileWriter {
+ public:
+  virtual ~FileWriter() = default;
+  virtual Task<Result<void>> write(std::string bytes) = 0;
+  virtual Task<Result<Written>> finish() = 0;
+};
+
+struct Capacity {
+  std::size_t sandboxes = 0;
+  std::size_t max_sandboxes = 0;
+  std::vector<runtime::TemplateInfo> templates;
+};
+
+class Sandboxes {
+ public:
+  struct Options {
+    Tier tier;
+    std::size_t max_sandboxes = 4000;  // of all accounts together
+    Seconds default_timeout{50};       // a call's deadline where neither caller nor face says one
+    Seconds max_timeout{3600};
+  };
+
+  static std::shared_ptr<Sandboxes> start(Executor executor, store::Database& database,
+                                          std::string runtime_socket, Options options);
+  virtual ~Sandboxes() = default;
+
+  // Ready for its first call when this returns.
+  virtual Task<Result<SandboxInfo>> create(Caller caller, CreateSpec spec) = 0;
+  virtual Result<SandboxInfo> get(const Caller& caller, std::string_view id) const = 0;
+  virtual std::vector<SandboxInfo> list(const Caller& caller) const = 0;
+  virtual Task<Result<void>> destroy(Caller caller, std::string id) = 0;
+
+  virtual Task<Result<std::shared_ptr<Execution>>> run_python(Caller caller, std::string id, PythonCall call) = 0;
+  virtual Task<Result<std::shared_ptr<Execution>>> run_bash(Caller caller, std::string id, BashCall call) = 0;
+  virtual Task<Result<std::shared_ptr<Execution>>> open_terminal(Caller caller, std::string id, TerminalCall call) = 0;
+
+  // Paths are bytes, absolute or from /root. kInvalid for what is not a regular file.
+  virtual Task<Result<std::shared_ptr<FileReader>>> read_file(Caller caller, std::string id, std::string path) = 0;
+  virtual Task<Result<std::shared_ptr<FileWriter>>> write_file(Caller caller, std::string id, std::string path,
+                                                              std::optional<std::uint64_t> size) = 0;
+  virtual Task<Result<FileListing>> list_files(Caller caller, std::string id, std::string path) = 0;
+  virtual Task<Result<void>> remove_file(Caller caller, std::string id, std::string path) = 0;
+
+  virtual Capacity capacity(const Caller& caller) const = 0;
+  // Whether the runtime answers; what /healthz and doctor want to know.
+  virtual bool healthy() const = 0;
+};
+
+}  // namespace warren::service

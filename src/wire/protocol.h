@@ -1,0 +1,72 @@
+// What the JSON in the frames says. Paths are absolute, UTF-8, inside the
+// sandbox's root; a path that is not UTF-8 is sent with "path_base64" in place of
+// "path". Times are milliseconds. Every kClose of the agent carries either what
+// its op says below or {"error":{"kind":K,"message":M}}, K one of name_of(ErrorKind).
+//
+// kOpen requests ("op" names them; unknown members are refused):
+//
+//  {"op":"exec","argv":[S…],"cwd":S?,"env":{S:S}?,"timeout_ms":N?,
+//   "input":B?,              without it the command's input is at end of file
+//   "tty":{"rows":N,"cols":N}?, a terminal: output is all on channel 1
+//   "spool_after":N?}        see below
+//     data 1 and 2; kClose {"exit_code":N,        128+S where a signal S ended it
+//       "signal":N?, "timed_out":B, "cancelled":B, "oom":B, "duration_ms":N,
+//       "stdout_bytes":N, "stderr_bytes":N, "stdout_file":S?, "stderr_file":S?}
+//     kControl {"signal":N} to the command's process group, {"resize":{"rows":N,"cols":N}}.
+//     When the command's own process has ended the stream ends, though children
+//     of it may live on and hold its pipes (those are drained to nowhere).
+//     At its deadline or on cancel the whole process tree is killed, SIGTERM first.
+//
+//  {"op":"python","code":S,"timeout_ms":N,"cwd":S?,"env":{S:S}?,"spool_after":N?}
+//     queues behind other calls; the deadline counts from when it starts.
+//     data 1 and 2; kNotice:
+//       {"started":true}
+//       {"late":{"call":N,"stream":"stdout"|"stderr","text":S}}  output of an earlier
+//           call's threads or children, which must not pass for this one's
+//       {"display":{MIME:…}}, {"result":{MIME:…}}   images are base64 text, JSON is JSON
+//       {"error":{"name":S,"value":S,"traceback":S}}
+//     kClose {"exit_code":N, "timed_out":B, "cancelled":B, "interrupted":B,
+//       "restarted":B,                  the session's state is lost
+//       "died":S?,                      how the runner died: "killed by SIGSEGV", …
+//       "oom":B, "duration_ms":N, "queued_ms":N, and the byte counts and files as for exec}
+//     exit_code: 0, 1 after an uncaught exception, N after exit(N), 124 after a
+//     deadline, 130 after an interrupt, 128+S or the exit status of a dead runner.
+//
+//  {"op":"read","path":S,"offset":N?,"length":N?}
+//     regular files only; kNotice {"size":N,"mode":N,"mtime_ms":N}, data 1,
+//     kClose {"size":N}. Anything else at the path is refused by what it is.
+//  {"op":"write","path":S,"mode":N?,"size":N?}
+//     data 0 then kEnd; into a new file beside the target, then renamed over it, so
+//     that a failure leaves the old one whole; makes missing folders; follows a
+//     symlink at the end as open(2) would, inside the root. kClose {"size":N,"sha256":S}.
+//     If "size" is given and other than what came, the file is not replaced.
+//  {"op":"list","path":S}   kNotice {"entries":[{"name":S | "name_base64":S,
+//     "type":"file"|"directory"|"symlink"|"fifo"|"socket"|"device","size":N,"mode":N,"mtime_ms":N,
+//     "target":S?}…]} in batches; kClose {"count":N,"truncated":B}
+//  {"op":"stat","path":S}   kClose: one entry, as above
+//  {"op":"remove","path":S,"recursive":B?}   kClose {}
+//  {"op":"info"}            kClose {"processes":N,"runner":"idle"|"busy"|"starting"|"none"}
+//
+// spool_after: when a stream of output exceeds so many bytes, all of it from the
+// first byte on is also kept in a file inside the sandbox (at most kSpoolLimit
+// bytes), which kClose names.
+//
+// kCancel on "python": interrupt (SIGINT), after a grace SIGKILL and a fresh runner.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+namespace warren::wire {
+
+inline constexpr std::uint64_t kSpoolLimit = 256ULL * 1024 * 1024;
+// Where spooled output lies inside the sandbox.
+inline constexpr std::string_view kSpoolDirectory = "/tmp/.warren";
+// How long an interrupted Python call, or a terminated command, has before SIGKILL.
+inline constexpr std::chrono::milliseconds kKillGrace{2000};
+// A kOpen, kNotice or kClose whose JSON exceeds one frame is continued: every frame
+// but its last is of the type kMore (see frame.h), and all of it may be so long.
+inline constexpr std::size_t kMaxMessage = 8 * 1024 * 1024;
+
+}  // namespace warren::wire

@@ -1,7 +1,11 @@
 // API keys: made once and shown once, stored as SHA-256, found by their prefix.
 // A key is "wrn_" and 8 characters of prefix, "_" and 32 of secret, all [a-z0-9].
+//
+// Nothing is cached: every authentication reads the key's row, so that a revocation
+// by another process (`warren key revoke`) counts from the next call on.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,12 +38,15 @@ struct NewKey {
 
 class Keys {
  public:
-  explicit Keys(store::Database& database);
+  // `now` is the clock that people read; another one only in tests.
+  explicit Keys(store::Database& database, std::function<WallTime()> now = wall_now);
 
   // kUnauthorized, with one and the same sentence whether the key is unknown,
   // wrong or revoked. Notes the time of use (at most once a minute).
   Result<Caller> authenticate(std::string_view key);
 
+  // kInvalid for a name that is not printable UTF-8 of at most 128 bytes, or a scope
+  // that is not of [a-z0-9:._-]; kConflict if there is no such account.
   Result<NewKey> create(std::string_view account_id, std::string name, std::vector<std::string> scopes);
   Result<std::vector<KeyInfo>> list(std::string_view account_id) const;
   // kNotFound for a prefix that is not that account's. Revoking twice is fine.
@@ -50,6 +57,7 @@ class Keys {
 
  private:
   store::Database& database_;
+  std::function<WallTime()> now_;
 };
 
 }  // namespace warren::service

@@ -1,0 +1,112 @@
+#include "api/podflare/answers.h"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "api/credentials.h"
+#include "api/failure.h"
+#include "api/podflare/text.h"
+
+namespace warren::api::podflare {
+namespace {
+
+namespace json = boost::json;
+
+std::string_view name_of(service::SandboxState state) {
+  return state == service::SandboxState::kReady ? "ready" : "dead";
+}
+
+json::object sandbox_object(const service::SandboxInfo& info) {
+  json::object object;
+  object["id"] = info.id;
+  object["state"] = name_of(info.state);
+  if (!info.state_reason.empty()) object["state_reason"] = info.state_reason;
+  object["name"] = info.name;
+  object["template"] = info.template_name;
+  object["isolation"] = info.isolation;
+  object["fork_copies"] = info.fork_copies;
+  object["egress"] = info.egress;
+  object["persistent"] = info.persistent;
+  object["created_at"] = to_rfc3339(info.created_at);
+  object["expires_at"] = to_rfc3339(info.expires_at);
+  return object;
+}
+
+// Paths and names are bytes: those that are not UTF-8 go as `key`_base64.
+void put_bytes(json::object& object, std::string_view key, std::string_view bytes) {
+  if (valid_utf8_prefix(bytes) == bytes.size()) {
+    object[key] = bytes;
+    return;
+  }
+  std::string encoded;
+  append_base64(encoded, bytes);
+  object[std::string(key) + "_base64"] = encoded;
+}
+
+}  // namespace
+
+http::Response error_response(const Error& error) {
+  return error_response(status_of(error.kind()), told(error));
+}
+
+http::Response error_response(int status, std::string_view message) {
+  auto response = http::json_response(status, json::serialize(json::object{{"error", message}}) + "\n");
+  if (status == 401) response.headers.set("WWW-Authenticate", std::string(kChallenge));
+  if (status == 429 || status == 503) response.headers.set("Retry-After", "1");
+  return response;
+}
+
+std::string sandbox_json(const service::SandboxInfo& info, const std::vector<std::string>& notes) {
+  auto object = sandbox_object(info);
+  if (!notes.empty()) object["notes"] = json::array(notes.begin(), notes.end());
+  return json::serialize(object) + "\n";
+}
+
+std::string sandboxes_json(const std::vector<service::SandboxInfo>& infos) {
+  json::array list;
+  list.reserve(infos.size());
+  for (const auto& info : infos) list.push_back(sandbox_object(info));
+  return json::serialize(json::object{{"sandboxes", std::move(list)}}) + "\n";
+}
+
+std::string written_json(std::string_view path, const service::Written& written) {
+  json::object object;
+  put_bytes(object, "path", path);
+  object["size"] = written.size;
+  object["sha256"] = written.sha256;
+  return json::serialize(object) + "\n";
+}
+
+std::string listing_json(const service::FileListing& listing) {
+  json::array entries;
+  entries.reserve(listing.entries.size());
+  for (const auto& entry : listing.entries) {
+    json::object object;
+    put_bytes(object, "name", entry.name);
+    object["type"] = entry.type;
+    object["size"] = entry.size;
+    object["mode"] = entry.mode;
+    object["modified_at"] = to_rfc3339(entry.modified_at);
+    if (!entry.target.empty()) put_bytes(object, "target", entry.target);
+    entries.push_back(std::move(object));
+  }
+  return json::serialize(json::object{{"entries", std::move(entries)}, {"truncated", listing.truncated}}) +
+         "\n";
+}
+
+std::string capacity_json(const service::Capacity& capacity) {
+  json::array templates;
+  for (const auto& each : capacity.templates) {
+    templates.push_back(json::object{{"name", each.name},
+                                     {"description", each.description},
+                                     {"digest", each.digest},
+                                     {"built", each.built}});
+  }
+  return json::serialize(json::object{{"sandboxes", capacity.sandboxes},
+                                      {"max_sandboxes", capacity.max_sandboxes},
+                                      {"templates", std::move(templates)}}) +
+         "\n";
+}
+
+}  // namespace warren::api::podflare

@@ -1,0 +1,31 @@
+// What the face answers, as JSON text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "http/message.h"
+#include "service/sandboxes.h"
+
+namespace warren::api::podflare {
+
+// {"error":"…"} with the status that stands for the error's kind; with
+// WWW-Authenticate on a 401 and Retry-After on a 429 or 503.
+http::Response error_response(const Error& error);
+http::Response error_response(int status, std::string_view message);
+
+// {"id":"sbx_…","state":"ready",…}; `notes` only where there are some.
+std::string sandbox_json(const service::SandboxInfo& info, const std::vector<std::string>& notes);
+std::string sandboxes_json(const std::vector<service::SandboxInfo>& infos);
+
+// {"path":…,"size":…,"sha256":…}; a path that is not UTF-8 as "path_base64".
+std::string written_json(std::string_view path, const service::Written& written);
+
+// {"entries":[…],"truncated":false}; names that are not UTF-8 as "name_base64".
+std::string listing_json(const service::FileListing& listing);
+
+std::string capacity_json(const service::Capacity& capacity);
+
+}  // namespace warren::api::podflare

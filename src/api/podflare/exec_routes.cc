@@ -1,0 +1,121 @@
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+
+#include "api/podflare/answers.h"
+#include "api/podflare/event_lines.h"
+#include "api/podflare/requests.h"
+#include "api/podflare/routes.h"
+
+namespace warren::api::podflare {
+namespace {
+
+namespace asio = boost::asio;
+
+// How long the head of an answer may wait for the first event, which may be a
+// refusal that deserves a status of its own.
+constexpr Millis kHeadPatience{200};
+
+// The first event of an execution, awaited beside a timer that its arrival cancels.
+struct First {
+  explicit First(const Executor& executor) : timer(executor) {}
+  asio::steady_timer timer;
+  std::optional<Result<service::ExecEvent>> event;
+};
+
+Task<void> await_first(std::shared_ptr<service::Execution> execution, std::shared_ptr<First> first) {
+  first->event = co_await execution->next();
+  first->timer.cancel();
+}
+
+Task<void> wait(First& first) {
+  boost::system::error_code ignored;  // cancelled: the event is there
+  co_await first.timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+}
+
+Task<void> exec(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
+                http::ResponseWriter& writer) {
+  auto body = co_await request.body->read_all(kMaxBody);
+  if (!body) {
+    (void)co_await writer.send(error_response(body.error()));
+    co_return;
+  }
+  auto wanted = read_exec(*body, face->settings);
+  if (!wanted) {
+    (void)co_await writer.send(error_response(wanted.error()));
+    co_return;
+  }
+  auto& id = request.params.at("id");
+  Result<std::shared_ptr<service::Execution>> execution;
+  if (auto* bash = std::get_if<service::BashCall>(&*wanted)) {
+    execution = co_await face->sandboxes.run_bash(std::move(caller), id, std::move(*bash));
+  } else {
+    auto& python = std::get<service::PythonCall>(*wanted);
+    execution = co_await face->sandboxes.run_python(std::move(caller), id, std::move(python));
+  }
+  if (!execution) {
+    (void)co_await writer.send(error_response(execution.error()));
+    co_return;
+  }
+  http::Headers headers;
+  co_await stream_execution(std::move(*execution), std::move(headers), writer);
+}
+
+}  // namespace
+
+Task<void> stream_execution(std::shared_ptr<service::Execution> execution, http::Headers headers,
+                            http::ResponseWriter& writer) {
+  writer.on_disconnect([weak = std::weak_ptr(execution)] {
+    if (const auto held = weak.lock()) held->cancel();
+  });
+
+  const auto executor = co_await asio::this_coro::executor;
+  auto first = std::make_shared<First>(executor);
+  first->timer.expires_after(kHeadPatience);
+  asio::co_spawn(executor, await_first(execution, first), asio::detached);
+  if (!first->event) co_await wait(*first);
+  if (first->event && !*first->event) {
+    (void)co_await writer.send(error_response(first->event->error()));
+    co_return;
+  }
+
+  headers.set("Content-Type", "application/x-ndjson");
+  headers.set("Cache-Control", "no-store");
+  headers.set("X-Accel-Buffering", "no");
+  const auto begun = co_await writer.begin(200, std::move(headers));
+  if (!begun) execution->cancel();
+  while (!first->event) {
+    first->timer.expires_at(Clock::time_point::max());
+    co_await wait(*first);
+  }
+  if (!begun) co_return;
+
+  EventLines lines;
+  auto event = std::move(*first->event);
+  while (true) {
+    if (!event) {
+      // Ends without finish(): what came is not the whole, and the client sees it.
+      (void)co_await writer.write(lines.broken(event.error()));
+      co_return;
+    }
+    auto text = lines.lines(*event);
+    if (!text.empty()) {
+      const auto written = co_await writer.write(std::move(text));
+      if (!written) co_return;
+    }
+    if (std::holds_alternative<service::Finished>(*event)) break;
+    event = co_await execution->next();
+  }
+  writer.on_disconnect({});
+  (void)co_await writer.finish();
+}
+
+void add_exec_routes(http::Router& router, const std::shared_ptr<Face>& face) {
+  add_route(router, face, "POST", "/v1/sandboxes/{id}/exec", exec);
+}
+
+}  // namespace warren::api::podflare

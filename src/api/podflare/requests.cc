@@ -1,0 +1,108 @@
+#include "api/podflare/requests.h"
+
+#include <algorithm>
+
+#include "api/arguments.h"
+
+namespace warren::api::podflare {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kBody = "the request body";
+constexpr IntegerRange kTerminalSide{.min = 1, .max = 4096};
+
+// Clients leave the body out where every member of it is optional.
+Result<json::object> optional_object(std::string_view body) {
+  if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return json::object{};
+  return parse_object(body, kBody);
+}
+
+// Until sandboxes have a network, every policy is taken and none is granted.
+void read_egress(Arguments& arguments, std::vector<std::string>& notes) {
+  const auto* egress = arguments.value("egress");
+  if (egress == nullptr) return;
+  const auto* flag = egress->if_bool();
+  const auto* word = egress->if_string();
+  const bool none = (flag != nullptr && !*flag) || (word != nullptr && *word == "none");
+  if (none) return;
+  const bool policy =
+      flag != nullptr || (word != nullptr && *word == "open") || egress->is_array() || egress->is_object();
+  if (!policy) {
+    arguments.refuse("egress", "true, false, \"open\", \"none\", a list or a policy object", *egress);
+    return;
+  }
+  notes.emplace_back("egress is not offered by this version of Warren: the sandbox has none but loopback");
+}
+
+}  // namespace
+
+Result<CreateRequest> read_create(std::string_view body, const Settings& settings) {
+  auto object = optional_object(body);
+  if (!object) return std::unexpected(std::move(object).error());
+  Arguments arguments(*object);
+  CreateRequest request;
+  request.spec.template_name = arguments.string("template");
+  read_egress(arguments, request.notes);
+  request.spec.ttl_seconds =
+      arguments.integer("ttl_seconds", {.min = settings.min_ttl.count(), .max = settings.max_ttl.count()});
+  request.spec.persistent = arguments.boolean("persistent").value_or(false);
+  request.spec.name = arguments.string("name");
+  request.spec.isolation = arguments.choice("isolation", {"auto", "namespace", "microvm"});
+  WARREN_TRY(arguments.finish());
+  return request;
+}
+
+Result<ExecRequest> read_exec(std::string_view body, const Settings& settings) {
+  auto object = parse_object(body, kBody);
+  if (!object) return std::unexpected(std::move(object).error());
+  Arguments arguments(*object);
+  auto code = arguments.require_string("code", {"command", "cmd"});
+  const auto language = arguments.choice("language", {"python", "bash"});
+  const auto timeout = arguments.integer("timeout_seconds", {.min = 1, .max = settings.max_timeout.count()});
+  auto cwd = arguments.string("cwd");
+  auto env = arguments.string_map("env");
+  WARREN_TRY(arguments.finish());
+
+  const auto fill = [&](auto& call) {
+    call.timeout_seconds = timeout.value_or(std::min(settings.default_timeout, settings.max_timeout).count());
+    call.cwd = std::move(cwd);
+    if (env) call.env = std::move(*env);
+  };
+  if (language == "bash") {
+    service::BashCall call;
+    call.command = std::move(code);
+    fill(call);
+    return call;
+  }
+  service::PythonCall call;
+  call.code = std::move(code);
+  fill(call);
+  return call;
+}
+
+Result<service::TerminalCall> read_terminal(std::string_view body) {
+  auto object = optional_object(body);
+  if (!object) return std::unexpected(std::move(object).error());
+  Arguments arguments(*object);
+  service::TerminalCall call;
+  call.command = arguments.string("command", {"cmd"});
+  call.rows = static_cast<int>(arguments.integer("rows", kTerminalSide).value_or(call.rows));
+  call.columns =
+      static_cast<int>(arguments.integer("columns", kTerminalSide, {"cols"}).value_or(call.columns));
+  WARREN_TRY(arguments.finish());
+  return call;
+}
+
+Result<TerminalSize> read_terminal_size(std::string_view body) {
+  auto object = parse_object(body, kBody);
+  if (!object) return std::unexpected(std::move(object).error());
+  Arguments arguments(*object);
+  const auto rows = arguments.integer("rows", kTerminalSide);
+  const auto columns = arguments.integer("columns", kTerminalSide, {"cols"});
+  WARREN_TRY(arguments.finish());
+  if (!rows || !columns) return fail(ErrorKind::kInvalid, "rows and columns are needed, both integers");
+  return TerminalSize{static_cast<int>(*rows), static_cast<int>(*columns)};
+}
+
+}  // namespace warren::api::podflare

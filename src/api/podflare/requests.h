@@ -1,0 +1,43 @@
+// The bodies that the face takes, read into what the service takes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "api/podflare/face.h"
+#include "base/result.h"
+#include "service/sandboxes.h"
+
+namespace warren::api::podflare {
+
+// No JSON body is longer than this; a longer one is refused before it is read whole.
+inline constexpr std::size_t kMaxBody = 8UL * 1024 * 1024;
+
+struct CreateRequest {
+  service::CreateSpec spec;
+  // What the client asked for and does not get, one sentence each.
+  std::vector<std::string> notes;
+};
+
+// POST /v1/sandboxes. An empty body is {}.
+Result<CreateRequest> read_create(std::string_view body, const Settings& settings);
+
+using ExecRequest = std::variant<service::PythonCall, service::BashCall>;
+
+// POST /v1/sandboxes/:id/exec.
+Result<ExecRequest> read_exec(std::string_view body, const Settings& settings);
+
+// POST /v1/sandboxes/:id/terminals. An empty body is {}.
+Result<service::TerminalCall> read_terminal(std::string_view body);
+
+struct TerminalSize {
+  int rows = 0;
+  int columns = 0;
+};
+
+// POST /v1/sandboxes/:id/terminals/:terminal/resize.
+Result<TerminalSize> read_terminal_size(std::string_view body);
+
+}  // namespace warren::api::podflare

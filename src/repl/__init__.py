@@ -1,0 +1,1 @@
+"""The Python that runs inside every sandbox; see main.py."""

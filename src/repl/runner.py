@@ -1,0 +1,342 @@
+"""One call after another: takes code from the channel, runs it, says what came of it."""
+
+import ast
+import os
+import sys
+from collections import deque
+
+from . import bundle, commands, figures, tracebacks
+from .channel import Channel
+from .output import Attribution, follow_threads, open_stream, owner
+from .shell import KEPT_INPUTS, Shell, interactiveshell
+from .signals import Interrupts
+
+_ASYNC = 0x80  # inspect.CO_COROUTINE
+_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+# How much source text is kept for tracebacks and inspect.getsource(), in characters.
+_KEPT_SOURCE = 8 << 20
+
+
+class Runner:
+    """The session. `control` is the descriptor of the agent's socket."""
+
+    def __init__(self, control):
+        self._channel = Channel(control)
+        self._attribution = Attribution(self._channel)
+        self._channel.before_send = self._flush
+        self._stdout = sys.stdout = sys.__stdout__ = open_stream(1, "stdout", self._attribution)
+        self._stderr = sys.stderr = sys.__stderr__ = open_stream(2, "stderr", self._attribution)
+        follow_threads()
+        os.system = commands.system
+        self._call = None  # the id of the running call
+        self._result = None  # its "result" message, which goes out with "done"
+        self._failed = False
+        self.exit_request = None
+        self._loop = None
+        self._sources = deque()
+        self._source_size = 0
+        self._shell = Shell.instance(runner=self)
+        self._names = self._shell.user_ns
+        self._interrupts = None
+
+    def serve(self):
+        """Takes calls until the agent goes; never returns."""
+        self._interrupts = Interrupts()
+        self._channel.send({"op": "ready", "python": sys.version.split()[0]})
+        while True:
+            try:
+                message = self._next()
+                if message is None:
+                    break
+                if message.get("op") == "run":
+                    self._run(message)
+            except BaseException as error:  # a bug of ours must not cost the session
+                if self._call is None:
+                    continue
+                self._send_error_plainly(error)
+                self._finish(1)
+        os._exit(0)
+
+    # What the shell sends.
+
+    def send_display(self, data):
+        self._channel.send({"op": "display", "id": self._call, "data": bundle.bundle(data)})
+
+    def send_result(self, data):
+        self._result = {"op": "result", "id": self._call, "data": bundle.bundle(data)}
+
+    def send_error(self, etype, value, text):
+        self._failed = True
+        self._channel.send(
+            {
+                "op": "error",
+                "id": self._call,
+                "name": str(etype.__name__),
+                "value": bundle.cut_middle(tracebacks.value_of(value), bundle.MAX_TRACEBACK),
+                "traceback": text,
+            }
+        )
+
+    def _send_error_plainly(self, error):
+        name = type(error).__name__
+        self._failed = True
+        self._channel.send(
+            {"op": "error", "id": self._call, "name": name, "value": "", "traceback": name}
+        )
+
+    def _flush(self):
+        """What has been written so far must be in the pipes before a message goes."""
+        for stream, mine in ((sys.stdout, self._stdout), (sys.stderr, self._stderr)):
+            if stream is not mine and stream is not None:
+                try:
+                    stream.flush()
+                except BaseException:
+                    pass
+        self._attribution.flush_late()
+
+    # Waiting.
+
+    def _next(self):
+        loop = self._loop
+        if loop is not None and not loop.is_closed() and not self._channel.has_line():
+            import asyncio
+
+            if asyncio.all_tasks(loop):
+                self._interrupts.run(self._let_tasks_run)
+        return self._channel.receive()
+
+    def _let_tasks_run(self):
+        """Tasks that calls have left behind go on until the next message arrives."""
+        import asyncio
+
+        loop = self._loop
+
+        async def until_message():
+            arrived = asyncio.Event()
+            loop.add_reader(self._channel.fileno(), arrived.set)
+            try:
+                await arrived.wait()
+            finally:
+                loop.remove_reader(self._channel.fileno())
+
+        loop.run_until_complete(until_message())
+
+    # One call.
+
+    def _run(self, message):
+        self._call = call = message["id"]
+        self._result = None
+        self._failed = False
+        self.exit_request = None
+        attribution = self._attribution
+        owner.set(call)
+        attribution.running = attribution.last = call
+        place = _Place(message.get("cwd"), message.get("env"))
+        code = message["code"]
+
+        error = self._interrupts.run(lambda: self._attempt(place, code))
+        if attribution.is_child:
+            # A child that user code forked has come out of its call.
+            os._exit(self._exit_code(error))
+        place.leave()
+        exit_code = self._exit_code(error)
+        interrupted = self._interrupts.fired
+        self._flush()
+        attribution.running = None
+        done = {"op": "done", "id": call, "exit_code": exit_code, "interrupted": interrupted}
+        self._call = None
+        if self._result is not None:
+            self._channel.send_now(self._result, done)
+            self._result = None
+        else:
+            self._channel.send_now(done)
+
+    def _finish(self, exit_code):
+        call, self._call = self._call, None
+        self._attribution.running = None
+        self._channel.send(
+            {"op": "done", "id": call, "exit_code": exit_code, "interrupted": False}
+        )
+
+    def _attempt(self, place, code):
+        """All of a call that may be interrupted or may fail. What it raises has not
+        been told to anyone yet."""
+        try:
+            try:
+                place.enter()
+                self._execute(code)
+            finally:
+                figures.end_call()
+        except SystemExit as error:
+            self.exit_request = error
+        except BaseException as error:
+            self._shell.showtraceback((type(error), error, error.__traceback__))
+            if isinstance(error, KeyboardInterrupt):
+                raise
+
+    def _exit_code(self, error):
+        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self._send_error_plainly(error)
+            return 1
+        if isinstance(error, KeyboardInterrupt):
+            if not self._failed:
+                self._shell.showtraceback((type(error), error, error.__traceback__))
+            return 130
+        request = error if isinstance(error, SystemExit) else self.exit_request
+        if request is not None:
+            return self._requested_exit(request.code)
+        return 1 if self._failed else 0
+
+    def _requested_exit(self, code):
+        """As the interpreter does at its own exit."""
+        if code is None:
+            return 0
+        if isinstance(code, int):
+            return code & 0xFF
+        try:
+            print(code, file=sys.stderr)
+        except BaseException:
+            pass
+        return 1
+
+    def _execute(self, code):
+        shell = self._shell
+        names = self._names
+        names.pop("__warningregistry__", None)
+        tree = self._parse_plain(code)
+        if tree is None:
+            shell.displayhook.final = True
+            shell.run_cell(code, store_history=True)
+            self._bound_history()
+            return
+        number = shell.execution_count
+        shell.history_manager.store_inputs(number, code, code)
+        name = shell.compile.cache(code, number, raw_code=code)
+        self._keep_source(name, len(code))
+        try:
+            body = tree.body
+            last = ast.Expression(body.pop().value) if isinstance(body[-1], ast.Expr) else None
+            parts = []
+            shell.compile.flags |= _AWAIT
+            try:
+                if body:
+                    parts.append(shell.compile(tree, name, "exec"))
+                if last is not None:
+                    parts.append(shell.compile(last, name, "eval"))
+            finally:
+                shell.compile.flags &= ~_AWAIT
+            if any(part.co_flags & _ASYNC for part in parts):
+                value = self._run_in_loop(self._await_parts(parts))
+            else:
+                value = None
+                for part in parts:
+                    value = eval(part, names)
+            if last is not None:
+                hook = sys.displayhook
+                shell.displayhook.final = True
+                hook(value)
+        finally:
+            shell.execution_count = number + 1
+            self._bound_history()
+
+    def _parse_plain(self, code):
+        """The tree of `code` where it is plain Python for which nothing of IPython's
+        own pipeline is needed; None otherwise."""
+        shell = self._shell
+        if shell.ast_transformers or shell.input_transformers_post or not shell.autoawait:
+            return None
+        try:
+            tree = shell.compile.ast_parse(code, "<input>")
+        except Exception:
+            return None  # magics, commands, or an error that IPython words
+        if not tree.body:
+            return None
+        return tree
+
+    async def _await_parts(self, parts):
+        value = None
+        for part in parts:
+            value = eval(part, self._names)
+            if part.co_flags & _ASYNC:
+                value = await value
+        return value
+
+    def _run_in_loop(self, coroutine):
+        import asyncio
+
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        task = loop.create_task(coroutine)
+        try:
+            return loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            if not task.done():
+                task.cancel()
+                try:
+                    loop.run_until_complete(task)
+                except asyncio.CancelledError:
+                    pass
+            raise
+
+    # What must not grow without bound.
+
+    def _keep_source(self, name, size):
+        import linecache
+
+        self._sources.append((name, size))
+        self._source_size += size
+        while self._source_size > _KEPT_SOURCE or len(self._sources) > KEPT_INPUTS:
+            old, size = self._sources.popleft()
+            self._source_size -= size
+            if old == name:
+                break
+            linecache.cache.pop(old, None)
+            self._shell.compile._filename_map.pop(old, None)
+
+    def _bound_history(self):
+        history = self._shell.history_manager
+        gone = self._shell.execution_count - 1 - KEPT_INPUTS
+        if gone > 0:
+            for inputs in (history.input_hist_parsed, history.input_hist_raw):
+                if gone < len(inputs):
+                    inputs[gone] = ""
+            self._names.pop(f"_i{gone}", None)
+
+
+class _Place:
+    """The working folder and environment that a call asked for. They hold for that call
+    only: afterwards each is as it was before, unless the code has changed it itself,
+    which then stays, as os.chdir() and os.environ do in any session."""
+
+    def __init__(self, cwd, env):
+        self._cwd = cwd
+        self._env = env
+        self._old_cwd = None
+        self._new_cwd = None
+        self._old_env = {}
+
+    def enter(self):
+        if self._cwd is not None:
+            old = os.getcwd()
+            os.chdir(self._cwd)
+            self._old_cwd, self._new_cwd = old, os.getcwd()
+        for name, value in (self._env or {}).items():
+            self._old_env[name] = os.environ.get(name)
+            os.environ[name] = value
+
+    def leave(self):
+        for name, old in self._old_env.items():
+            if os.environ.get(name) != self._env[name]:
+                continue
+            if old is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = old
+        if self._old_cwd is not None:
+            try:
+                if os.getcwd() == self._new_cwd:
+                    os.chdir(self._old_cwd)
+            except OSError:
+                pass  # a folder is gone; the session stays where it is

@@ -47,11 +47,13 @@ class BodyReader {
 struct Request {
   std::string method;
   std::string target;                                      // as sent
+  std::string raw_path;                                    // the target's path, still percent-encoded
   std::string path;                                        // percent-decoded, without the query
   std::vector<std::pair<std::string, std::string>> query;  // percent-decoded
   std::map<std::string, std::string, std::less<>> params;  // what the route's {names} matched, decoded
   Headers headers;
-  std::string peer;  // the client's address
+  std::string peer;   // the client's address
+  std::string route;  // the pattern that matched: unlike the path, fit for a log line
   BodyReader* body = nullptr;
 
   std::optional<std::string_view> query_value(std::string_view name) const;

@@ -5,52 +5,23 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "base/task.h"
 #include "base/unique_fd.h"
-#include "http/message.h"
+#include "http/router.h"
 
 namespace warren::http {
 
-// Finds a handler by method and path. Patterns are literal segments and {names};
-// "{name...}" as the last segment takes the rest. The most literal pattern wins.
-class Router {
- public:
-  void add(std::string method, std::string pattern, Handler handler);
-  // What answers when no pattern matches the path, and when one does but not for
-  // this method (`allow` has those it knows); set per path prefix so that each
-  // face keeps its own shape of error. The longest prefix wins.
-  using Fallback = std::function<Response(const Request&, int status, const std::string& allow)>;
-  void set_fallback(std::string prefix, Fallback fallback);
-
-  // Sets request.params. Never null: what it returns may be a fallback.
-  Handler find(Request& request) const;
-  // The answer for a request that never reached a handler (too long a header,
-  // broken syntax, a handler that threw): shaped by the fallback for its path.
-  Response error(const Request& request, int status, std::string message) const;
-
- private:
-  struct Route {
-    std::string method;
-    std::vector<std::string> segments;
-    Handler handler;
-  };
-  std::vector<Route> routes_;
-  std::vector<std::pair<std::string, Fallback>> fallbacks_;
-};
-
 struct ServerLimits {
-  std::size_t header_bytes = 32 * 1024;
-  std::size_t connections = 4096;
-  std::size_t connections_per_peer = 4096;
-  std::chrono::seconds header_timeout{30};  // from the first byte to the last header
-  std::chrono::seconds idle_timeout{120};   // between requests of one connection
-  std::chrono::seconds body_timeout{60};    // without one byte of a body that is being read
-  std::chrono::seconds write_timeout{120};  // without the client taking one byte
+  std::size_t target_bytes = 8 * 1024;               // beyond: 414
+  std::size_t header_bytes = 32 * 1024;              // request line and fields together; beyond: 431
+  std::size_t connections = 4096;                    // beyond: 503 and closed
+  std::size_t connections_per_peer = 4096;           // of one client address; beyond: 503 and closed
+  std::chrono::milliseconds header_timeout{30'000};  // from the first byte to the last header; then 408
+  std::chrono::milliseconds idle_timeout{120'000};   // between requests of one connection
+  std::chrono::milliseconds body_timeout{60'000};    // without one byte of a body that is being read
+  std::chrono::milliseconds write_timeout{120'000};  // without the client taking one byte
 };
 
 class Server {
@@ -59,7 +30,8 @@ class Server {
   static std::shared_ptr<Server> start(Executor executor, UniqueFd listener, std::shared_ptr<Router> router,
                                        ServerLimits limits);
   virtual ~Server() = default;
-  // Takes no new connections, lets running handlers finish for at most `grace`.
+  // Takes no new connections, lets running handlers finish for at most `grace`;
+  // then their clients are cut off and their on_disconnect callbacks called.
   virtual Task<void> stop(std::chrono::milliseconds grace) = 0;
 };
 

@@ -10,6 +10,17 @@
 //   u16 zero
 //   u32 stream           chosen by the host, from 1 upwards, never used twice
 //
+// Credit: a kData costs its sender cost() of its payload, more than the bytes in it,
+// so that a flood of tiny frames costs the receiver bounded memory too. The agent's
+// notices are paid for likewise, once per message, from channel 0 towards the host,
+// which carries no data (notice_cost()). An empty kData is a violation.
+//
+// A message of several frames (kMore) is sent without another JSON frame between
+// them on the same connection: a receiver keeps at most one unfinished message.
+//
+// After a kReset the agent sends no kClose; what was under way to either side when
+// a stream ended is ignored by whoever gets it.
+//
 // See wire/protocol.h for what the JSON payloads say.
 #pragma once
 
@@ -66,25 +77,50 @@ Result<Header> decode(std::span<const std::byte, kHeaderSize> bytes);
 // A whole frame as bytes; `payload` at most kMaxPayload.
 std::string make_frame(FrameType type, std::uint32_t stream, Channel channel, std::string_view payload);
 
+// A kWindow frame, and what its payload grants.
+std::string make_credit(std::uint32_t stream, Channel channel, std::uint32_t bytes);
+std::uint32_t credit_of(std::string_view payload);
+
 struct Frame {
   Header header;
   std::string payload;
 };
 
-// Cuts a byte stream into frames. Holds at most one incomplete frame.
+// Cuts a byte stream into frames. Holds at most one incomplete frame and a small
+// buffer of raw bytes. A large payload is read to where it stays: see space().
 class Decoder {
  public:
   // Takes the next bytes from the peer.
   void feed(std::span<const std::byte> bytes);
+  // Where the peer's next bytes may be read to directly, for readv(2): the second may
+  // be empty. Valid until the next call of any member; only after next() said that it
+  // needs more. commit() then says how many bytes came.
+  std::array<std::span<std::byte>, 2> space();
+  void commit(std::size_t bytes);
   // The next whole frame, nothing if more bytes are needed, or kInvalid: then
   // the connection must be closed, and every further call says the same.
   Result<std::optional<Frame>> next();
 
  private:
-  std::string buffer_;
-  std::size_t consumed_ = 0;
+  std::size_t raw_size() const { return raw_end_ - raw_begin_; }
+
+  std::vector<std::byte> raw_;
+  std::size_t raw_begin_ = 0;
+  std::size_t raw_end_ = 0;
+  std::optional<Header> header_;
+  std::string payload_;
+  std::size_t filled_ = 0;
   bool broken_ = false;
 };
+
+inline constexpr std::size_t kFrameCost = 64;
+// What a kData of so many bytes costs.
+constexpr std::size_t cost(std::size_t payload) { return payload + kFrameCost; }
+// What a notice of so many bytes costs, however many frames it takes: one that is longer
+// than half a window costs half a window.
+constexpr std::size_t notice_cost(std::size_t message) {
+  return cost(message) < kInitialWindow / 2 ? cost(message) : kInitialWindow / 2;
+}
 
 // One direction of one channel: how much its sender may still send. The sender
 // spends and is granted to; the receiver watches with the same arithmetic.

@@ -1,0 +1,279 @@
+#include "agent/exec.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/event.h"
+#include "agent/oom.h"
+#include "agent/output.h"
+#include "agent/process_tree.h"
+#include "agent/random.h"
+#include "agent/request.h"
+#include "agent/spawn.h"
+#include "base/unique_fd.h"
+
+namespace warren::agent {
+
+namespace asio = boost::asio;
+namespace json = boost::json;
+using asio::posix::descriptor_base;
+using wire::Channel;
+
+namespace {
+
+constexpr int kPipeSize = 1024 * 1024;
+// Commands are killed before the agent when memory runs out.
+constexpr int kOomScore = 200;
+
+struct ExecRequest {
+  Program program;
+  std::optional<Millis> timeout;
+  bool input = false;
+  std::optional<TerminalSize> terminal;
+  std::optional<std::uint64_t> spool_after;
+};
+
+Result<ExecRequest> parse(json::object object) {
+  Request request(std::move(object));
+  ExecRequest exec;
+  exec.program.argv = request.texts("argv");
+  if (exec.program.argv.empty() || exec.program.argv.front().empty())
+    request.refuse("\"argv\" must name a program");
+  exec.program.directory = request.text("cwd").value_or("/root");
+  exec.timeout = request.timeout();
+  exec.input = request.flag("input").value_or(false);
+  exec.terminal = request.terminal("tty");
+  exec.spool_after = request.number("spool_after", UINT64_MAX);
+  Environment environment = default_environment();
+  if (exec.terminal) environment.emplace_back("TERM", "xterm-256color");
+  exec.program.environment = merged(std::move(environment), request.environment("env"));
+  exec.program.oom_score = kOomScore;
+  WARREN_TRY(request.finish());
+  return exec;
+}
+
+// Both ends of what a command reads and writes.
+struct Ends {
+  UniqueFd child_input, child_output, child_error;
+  UniqueFd input, output, error;
+};
+
+Result<std::pair<UniqueFd, UniqueFd>> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    const auto kind = errno == EMFILE || errno == ENFILE ? ErrorKind::kLimited : ErrorKind::kInternal;
+    return fail(kind, std::string("pipe: ") + std::strerror(errno));
+  }
+  // Beyond the user's quota of pipe pages it stays small, which only costs speed.
+  ::fcntl(ends[0], F_SETPIPE_SZ, kPipeSize);
+  return std::pair{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+Result<Ends> make_pipes(bool with_input) {
+  Ends ends;
+  if (with_input) {
+    auto pipe = make_pipe();
+    if (!pipe) return fail(std::move(pipe).error());
+    std::tie(ends.child_input, ends.input) = *std::move(pipe);
+  } else {
+    ends.child_input.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!ends.child_input) return fail_errno("open /dev/null");
+  }
+  auto output = make_pipe();
+  if (!output) return fail(std::move(output).error());
+  std::tie(ends.output, ends.child_output) = *std::move(output);
+  auto error = make_pipe();
+  if (!error) return fail(std::move(error).error());
+  std::tie(ends.error, ends.child_error) = *std::move(error);
+  return ends;
+}
+
+void resize(int terminal, const TerminalSize& size) {
+  winsize window{};
+  window.ws_row = size.rows;
+  window.ws_col = size.columns;
+  ::ioctl(terminal, TIOCSWINSZ, &window);
+}
+
+Result<Ends> make_terminal(const TerminalSize& size) {
+  Ends ends;
+  ends.output.reset(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!ends.output || ::grantpt(ends.output.get()) != 0 || ::unlockpt(ends.output.get()) != 0)
+    return fail_errno("open a terminal");
+  ends.child_input.reset(::ioctl(ends.output.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!ends.child_input) return fail_errno("open a terminal");
+  ends.child_output.reset(::fcntl(ends.child_input.get(), F_DUPFD_CLOEXEC, 4));
+  ends.child_error.reset(::fcntl(ends.child_input.get(), F_DUPFD_CLOEXEC, 4));
+  ends.input.reset(::fcntl(ends.output.get(), F_DUPFD_CLOEXEC, 4));
+  if (!ends.child_output || !ends.child_error || !ends.input) return fail_errno("open a terminal");
+  resize(ends.output.get(), size);
+  return ends;
+}
+
+// Carries the host's input to the command until either has enough.
+class Input {
+ public:
+  Input(Executor executor, UniqueFd fd, std::shared_ptr<Stream> stream)
+      : fd_(executor, fd.release()), stream_(std::move(stream)) {
+    fd_.non_blocking(true);
+  }
+
+  static Task<void> pump(std::shared_ptr<Input> self, bool terminal) {
+    while (auto bytes = co_await self->stream_->input()) {
+      co_await self->write(*bytes);
+      self->stream_->input_taken(bytes->size());
+    }
+    if (terminal && !self->stream_->cancelled()) co_await self->write("\x04");
+    if (!terminal) self->close();
+  }
+
+  void close() {
+    boost::system::error_code ignored;
+    fd_.close(ignored);
+  }
+
+ private:
+  Task<void> write(std::string_view bytes) {
+    while (!bytes.empty() && fd_.is_open()) {
+      const ssize_t written = ::write(fd_.native_handle(), bytes.data(), bytes.size());
+      if (written > 0) {
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+      } else if (written < 0 && errno == EAGAIN) {
+        auto [error] =
+            co_await fd_.async_wait(descriptor_base::wait_write, asio::as_tuple(asio::use_awaitable));
+        if (error) co_return;
+      } else if (errno != EINTR) {
+        close();  // the command reads no more; what else comes is dropped
+      }
+    }
+  }
+
+  asio::posix::stream_descriptor fd_;
+  std::shared_ptr<Stream> stream_;
+};
+
+// What control messages may do while the command runs.
+struct Controls {
+  pid_t group = 0;
+  int terminal = -1;
+
+  void take(json::object message) const {
+    Request request(std::move(message));
+    const auto signal = request.number("signal", NSIG - 1);
+    const auto size = request.terminal("resize");
+    if (!request.finish()) return;
+    if (signal && *signal > 0 && group > 0) ::kill(-group, static_cast<int>(*signal));
+    if (size && terminal >= 0) resize(terminal, *size);
+  }
+};
+
+}  // namespace
+
+Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> stream, json::object object) {
+  auto request = parse(std::move(object));
+  if (!request) co_return stream->close(request.error());
+  auto made = request->terminal ? make_terminal(*request->terminal) : make_pipes(request->input);
+  if (!made) co_return stream->close(made.error());
+  Ends ends = *std::move(made);
+
+  const std::string id = random_hex(8);
+  const std::string mark = "WARREN_CALL=" + id;
+  request->program.environment.insert(request->program.environment.begin(), {"WARREN_CALL", id});
+  request->program.input = ends.child_input.get();
+  request->program.output = ends.child_output.get();
+  request->program.error = ends.child_error.get();
+  request->program.input_is_terminal = request->terminal.has_value();
+
+  OomWatch oom;
+  oom.begin();
+  const auto began = Clock::now();
+  const auto spawned = spawn(request->program);
+  if (!spawned) co_return stream->close(spawned.error());
+  const pid_t pid = *spawned;
+  ends.child_input.reset();
+  ends.child_output.reset();
+  ends.child_error.reset();
+
+  Event changed(executor);
+  std::optional<int> status;
+  reaper.watch(pid, [&](int ended) {
+    status = ended;
+    changed.notify();
+  });
+  stream->on_cancel = [&] { changed.notify(); };
+  Controls controls{pid, request->terminal ? ends.output.get() : -1};
+  stream->on_control = [&](json::object message) { controls.take(std::move(message)); };
+
+  std::shared_ptr<Input> input;
+  if (request->terminal || request->input) {
+    input = std::make_shared<Input>(executor, std::move(ends.input), stream);
+    asio::co_spawn(executor, Input::pump(input, request->terminal.has_value()), asio::detached);
+  }
+  std::vector<std::unique_ptr<Output>> outputs;
+  outputs.push_back(std::make_unique<Output>(executor, std::move(ends.output), stream, Channel::kOutput,
+                                             Spool(request->spool_after, id + ".out")));
+  if (ends.error)
+    outputs.push_back(std::make_unique<Output>(executor, std::move(ends.error), stream, Channel::kError,
+                                               Spool(request->spool_after, id + ".err")));
+  for (auto& output : outputs) asio::co_spawn(executor, output->pump(), asio::detached);
+
+  const auto deadline = request->timeout ? began + *request->timeout : Clock::time_point::max();
+  while (!status && !stream->cancelled() && Clock::now() < deadline) co_await changed.wait_until(deadline);
+  const bool cancelled = !status && stream->cancelled();
+  const bool timed_out = !status && !cancelled;
+  if (!status) {
+    co_await end_processes(executor, [&] { return members(pid, mark); });
+    // Reaped, unless it hangs in the kernel.
+    const auto patience = Clock::now() + Seconds(1);
+    while (!status && Clock::now() < patience) co_await changed.wait_until(patience);
+    if (!status) status = SIGKILL;
+  }
+  const auto duration = std::chrono::duration_cast<Millis>(Clock::now() - began);
+
+  stream->on_control = nullptr;
+  controls.group = 0;
+  for (auto& output : outputs) output->stop();
+  for (auto& output : outputs) co_await output->done();
+  stream->on_cancel = nullptr;
+  if (input) input->close();
+
+  json::object result;
+  const int signal = WIFSIGNALED(*status) ? WTERMSIG(*status) : 0;
+  const int exit_code = signal != 0 ? 128 + signal : WEXITSTATUS(*status);
+  result["exit_code"] = exit_code;
+  if (signal != 0) result["signal"] = signal;
+  result["timed_out"] = timed_out;
+  result["cancelled"] = cancelled;
+  result["oom"] = !timed_out && !cancelled && exit_code == 128 + SIGKILL && oom.was_kill();
+  result["duration_ms"] = duration.count();
+  result["stdout_bytes"] = outputs[0]->bytes();
+  result["stderr_bytes"] = outputs.size() > 1 ? outputs[1]->bytes() : 0;
+  if (auto file = outputs[0]->spool().finish()) result["stdout_file"] = *file;
+  if (outputs.size() > 1)
+    if (auto file = outputs[1]->spool().finish()) result["stderr_file"] = *file;
+  stream->close(result);
+
+  // Children of the command may still write; a terminal's are hung up, as any terminal's.
+  if (!request->terminal)
+    for (auto& output : outputs) drain_to_nowhere(executor, output->release());
+}
+
+}  // namespace warren::agent

@@ -1,0 +1,2 @@
+// Boost.JSON's own code, once for the whole agent.
+#include <boost/json/src.hpp>

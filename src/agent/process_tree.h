@@ -1,0 +1,52 @@
+// Which processes belong to a call, found in /proc, and how to end them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/task.h"
+
+namespace warren::agent {
+
+struct ProcessInfo {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t group = 0;
+  pid_t session = 0;
+  char state = 0;
+  std::uint64_t started = 0;  // clock ticks since boot
+};
+
+// Every process that can be seen, zombies left out.
+std::vector<ProcessInfo> all_processes();
+
+// The members of a call: its first process, that one's session and process group, their
+// descendants, and whoever carries `mark` ("NAME=value") in its environment, with theirs. One that has
+// left all of these behind is not found.
+std::vector<ProcessInfo> members(pid_t root, const std::string& mark);
+
+// A moment in the order in which processes are started, finer than the clock that
+// /proc gives them.
+struct StartOrder {
+  std::uint64_t ticks = 0;
+  pid_t last_pid = 0;
+};
+StartOrder start_order_now();
+bool started_after(const ProcessInfo& process, const StartOrder& moment);
+
+using FindProcesses = std::function<std::vector<ProcessInfo>()>;
+
+void signal_all(const std::vector<ProcessInfo>& processes, int signal);
+
+// SIGTERM to all that `find` finds, and SIGKILL to those left when the grace
+// (wire::kKillGrace) is over. Returns when none is left, or when some have not ended long
+// after SIGKILL.
+Task<void> end_processes(Executor executor, FindProcesses find);
+// SIGKILL at once.
+Task<void> kill_processes(Executor executor, FindProcesses find);
+
+}  // namespace warren::agent

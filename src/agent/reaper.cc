@@ -1,0 +1,64 @@
+#include "agent/reaper.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+namespace warren::agent {
+
+namespace asio = boost::asio;
+
+namespace {
+
+int open_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  ::sigaddset(&taken, SIGCHLD);
+  ::sigaddset(&taken, SIGTERM);
+  return ::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+}  // namespace
+
+Reaper::Reaper(Executor executor) : signals_(executor, open_signals()) {
+  asio::co_spawn(executor, run(), asio::detached);
+}
+
+void Reaper::watch(pid_t child, std::function<void(int)> ended) { watched_[child] = std::move(ended); }
+
+Task<void> Reaper::run() {
+  for (;;) {
+    auto [error] = co_await signals_.async_wait(asio::posix::descriptor_base::wait_read,
+                                                asio::as_tuple(asio::use_awaitable));
+    if (error) co_return;
+    signalfd_siginfo info;
+    while (::read(signals_.native_handle(), &info, sizeof info) == sizeof info)
+      if (info.ssi_signo == SIGTERM) ::_exit(0);
+    reap();
+  }
+}
+
+void Reaper::reap() {
+  int status = 0;
+  for (;;) {
+    const pid_t child = ::waitpid(-1, &status, WNOHANG);
+    if (child <= 0) return;
+    const auto found = watched_.find(child);
+    if (found == watched_.end()) continue;
+    auto ended = std::move(found->second);
+    watched_.erase(found);
+    ended(status);
+  }
+}
+
+}  // namespace warren::agent

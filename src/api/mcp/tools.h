@@ -1,0 +1,59 @@
+// The tools, called: arguments read strictly, the service asked, the answer shaped.
+// What a model can mend comes back as a failed result, never as an error of the
+// protocol.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "api/arguments.h"
+#include "api/mcp/call.h"
+#include "api/mcp/progress.h"
+#include "api/mcp/run_result.h"
+#include "api/mcp/tool_result.h"
+#include "base/task.h"
+#include "service/caller.h"
+#include "service/sandboxes.h"
+
+namespace warren::api::mcp {
+
+// The largest file that upload and download carry, in raw bytes.
+inline constexpr std::size_t kMaxFileBytes = 6 * 1024 * 1024;
+
+// What one call works with. `progress` may be null.
+struct CallContext {
+  service::Caller caller;
+  std::shared_ptr<Call> call;
+  std::shared_ptr<Progress> progress;
+};
+
+class Tools {
+ public:
+  explicit Tools(std::shared_ptr<service::Sandboxes> sandboxes) : sandboxes_(std::move(sandboxes)) {}
+
+  // `name` is one of the catalogue.
+  Task<ToolResult> call(CallContext context, std::string name, boost::json::object arguments);
+
+ private:
+  ToolResult list_sandboxes(const CallContext& context, const boost::json::object& arguments);
+  Task<ToolResult> create_sandbox(CallContext context, boost::json::object arguments);
+  Task<ToolResult> destroy_sandbox(CallContext context, boost::json::object arguments);
+  Task<ToolResult> run_python(CallContext context, boost::json::object arguments);
+  Task<ToolResult> run_bash(CallContext context, boost::json::object arguments);
+  Task<ToolResult> upload(CallContext context, boost::json::object arguments);
+  Task<ToolResult> download(CallContext context, boost::json::object arguments);
+  Task<ToolResult> list_files(CallContext context, boost::json::object arguments);
+
+  // Follows a call to its end.
+  Task<ToolResult> follow(CallContext context, std::shared_ptr<service::Execution> execution,
+                          RunResult::Language language, std::int64_t timeout_seconds);
+
+  // Nothing, or why the sandbox cannot be used: told so that a model finds on.
+  std::optional<ToolResult> missing(const CallContext& context, const std::string& sandbox_id) const;
+
+  std::shared_ptr<service::Sandboxes> sandboxes_;
+};
+
+}  // namespace warren::api::mcp

@@ -171,9 +171,9 @@ class Warren:
             options.setdefault("stdin", subprocess.DEVNULL)
         return subprocess.run([program(), *arguments], env=self.environment, cwd="/", **options)
 
-    def new_key(self, name="test", **options):
+    def new_key(self, name):
         """A key made through the command line: (whole key, its id)."""
-        done = self.command("key", "create", "--name", name)
+        done = self.command("key", "create", name)
         assert done.returncode == 0, done
         key = next(word for word in done.stdout.split() if word.startswith("wrn_"))
         return key, "_".join(key.split("_")[:2])
@@ -206,8 +206,8 @@ class Warren:
 
     def uppers(self):
         """The sandboxes' writable layers in the pool, as the runtime sees it."""
-        folder = f"/proc/{self.runtime_pid}/root{self.home}/pool"
-        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        folder = f"/proc/{self.runtime_pid}/root{self.home}/pool/uppers"
+        return sorted(os.listdir(folder))
 
     def pool_bytes(self):
         """What the pool's image takes on the host's disk."""

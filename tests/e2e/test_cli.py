@@ -46,16 +46,18 @@ def test_exec_passes_output_and_exit_code(warren, cli_sandbox):
     assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
     done = warren.command("sandbox", "exec", cli_sandbox, r"printf '\xff\x00'", text=False)
     assert done.stdout == b"\xff\x00"
+    done = warren.command("sandbox", "exec", cli_sandbox, "--", "printf", "%s|", "a b", "$(id)", "it's")
+    assert done.stdout == "a b|$(id)|it's|"
     done = warren.command("sandbox", "exec", cli_sandbox, "kill -9 $$")
     assert done.returncode == 137
 
 
 def test_python_passes_output_results_and_exit_code(warren, cli_sandbox):
-    done = warren.command("sandbox", "python", cli_sandbox, "x = 41; print('hello')")
+    done = warren.command("sandbox", "python", cli_sandbox, "-c", "x = 41; print('hello')")
     assert done.returncode == 0 and done.stdout == "hello\n"
-    done = warren.command("sandbox", "python", cli_sandbox, "x + 1")
+    done = warren.command("sandbox", "python", cli_sandbox, "-c", "x + 1")
     assert done.returncode == 0 and "42" in done.stdout
-    done = warren.command("sandbox", "python", cli_sandbox, "1/0")
+    done = warren.command("sandbox", "python", cli_sandbox, "-c", "1/0")
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
     done = warren.command("sandbox", "python", cli_sandbox, "-", input="print(x)\n")
     assert done.returncode == 0 and done.stdout == "41\n"
@@ -88,7 +90,7 @@ def test_without_a_server_it_says_which_address_it_tried(warren):
 
 
 def test_a_wrong_key_is_told(warren):
-    environment = {**warren.environment, "WARREN_API_KEY": "wrong", "WARREN_KEY": "wrong"}
+    environment = {**warren.environment, "WARREN_KEY": "wrong"}
     done = subprocess.run([program(), "sandbox", "list"], env=environment, capture_output=True, text=True, timeout=BOUND)
     assert done.returncode != 0 and "key" in done.stderr.lower()
 

@@ -1,7 +1,6 @@
 """Keys and accounts, as the command line and the faces see them."""
 
 import os
-import sqlite3
 import stat
 
 from warren_client import Client, eventually

@@ -4,7 +4,7 @@ import base64
 import threading
 
 import host
-from warren_client import bytes_of, eventually
+from warren_client import bytes_of
 
 BOUND = 60
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -2,7 +2,6 @@
 import ctypes
 import json
 import os
-import signal
 
 libc = ctypes.CDLL(None, use_errno=True)
 

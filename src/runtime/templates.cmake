@@ -1,0 +1,6 @@
+# Templates: their definitions, and building their root file systems.
+add_library(warren_templates STATIC apt_sources.cc child_lines.cc root_builder.cc template_definition.cc
+                                    templates.cc)
+target_link_libraries(warren_templates PUBLIC warren_flags warren_base fmt::fmt)
+
+warren_test(templates_test SOURCES templates_test.cc LIBS warren_templates)

@@ -1,0 +1,148 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <thread>
+
+#include "linux/cgroup_internal.h"
+#include "linux/text_file.h"
+
+namespace warren::linux_::cgroup {
+namespace {
+
+constexpr std::array kNeeded{"memory", "pids", "cpu"};
+
+bool has_word(std::string_view words, std::string_view wanted) {
+  words = trimmed(words);
+  while (!words.empty()) {
+    const auto end = words.find(' ');
+    if (words.substr(0, end) == wanted) return true;
+    words = end == std::string_view::npos ? std::string_view{} : words.substr(end + 1);
+  }
+  return false;
+}
+
+class V2 final : public Cgroups {
+ public:
+  explicit V2(std::string root) : root_(std::move(root)) {}
+
+  CgroupVersion version() const override { return CgroupVersion::kV2; }
+
+  Result<void> make(const std::string& group) override {
+    // Each level hands its controllers to the next.
+    WARREN_TRY(delegate(root_));
+    for (std::size_t slash = group.find('/'); slash != std::string::npos;
+         slash = group.find('/', slash + 1)) {
+      WARREN_TRY(make_folders(root_, group.substr(0, slash)));
+      WARREN_TRY(delegate(path(group.substr(0, slash))));
+    }
+    return make_folders(root_, group);
+  }
+
+  Result<void> limit(const std::string& group, const CgroupLimits& limits) override {
+    const auto or_max = [](std::uint64_t value) {
+      return value == 0 ? std::string("max") : std::to_string(value);
+    };
+    const std::string folder = path(group);
+    WARREN_TRY(write_text(folder + "/memory.max", or_max(limits.memory_bytes)));
+    // Absent on a kernel without swap accounting.
+    if (::access((folder + "/memory.swap.max").c_str(), F_OK) == 0)
+      WARREN_TRY(write_text(folder + "/memory.swap.max", limits.memory_bytes == 0 ? "max" : "0"));
+    WARREN_TRY(write_text(folder + "/pids.max", or_max(limits.pids)));
+    return write_text(
+        folder + "/cpu.max",
+        fmt::format("{} {}", or_max(limits.cpu_percent * (kCpuPeriodUsec / 100)), kCpuPeriodUsec));
+  }
+
+  Result<CgroupEntry> entry(const std::string& group) override {
+    CgroupEntry entry;
+    entry.born_in.reset(::open(path(group).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!entry.born_in) return fail_errno("open " + path(group));
+    return entry;
+  }
+
+  Result<void> freeze(const std::string& group, Clock::time_point deadline) override {
+    WARREN_TRY(write_text(path(group) + "/cgroup.freeze", "1"));
+    constexpr std::chrono::microseconds kPause{200};
+    while (true) {
+      const auto events = read_text(path(group) + "/cgroup.events");
+      if (!events) return fail(events.error());
+      if (value_of(*events, "frozen") == 1) return {};
+      if (Clock::now() >= deadline) {
+        WARREN_TRY(thaw(group));
+        return fail(ErrorKind::kTimeout, "the processes did not freeze in time");
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  Result<void> thaw(const std::string& group) override {
+    return write_text(path(group) + "/cgroup.freeze", "0");
+  }
+
+  Result<void> kill(const std::string& group) override {
+    // Reaches frozen processes too, and what they fork meanwhile. Since 5.14.
+    const auto done = write_text(path(group) + "/cgroup.kill", "1");
+    if (!done && done.error().kind() == ErrorKind::kNotFound && ::access(path(group).c_str(), F_OK) < 0)
+      return {};
+    return done;
+  }
+
+  std::vector<pid_t> processes(const std::string& group) const override { return processes_in(path(group)); }
+
+  Result<CgroupUse> use(const std::string& group) const override {
+    const std::string folder = path(group);
+    const auto memory = read_text(folder + "/memory.current");
+    if (!memory) return fail(memory.error());
+    const auto kills = read_text(folder + "/memory.events");
+    const auto cpu = read_text(folder + "/cpu.stat");
+    const auto pids = read_text(folder + "/pids.current");
+    if (!kills || !cpu || !pids) return fail(ErrorKind::kInternal, "the cgroup " + group + " cannot be read");
+    return CgroupUse{.memory_bytes = number_in(*memory),
+                     .cpu_usec = value_of(*cpu, "usage_usec"),
+                     .pids = number_in(*pids),
+                     .oom_kills = value_of(*kills, "oom_kill")};
+  }
+
+  std::vector<std::string> children(const std::string& group) const override {
+    return folders_in(path(group));
+  }
+
+  Result<void> remove(const std::string& group, Clock::time_point deadline) override {
+    return remove_folder(path(group), deadline);
+  }
+
+ private:
+  std::string path(const std::string& group) const { return root_ + "/" + group; }
+
+  static Result<void> delegate(const std::string& folder) {
+    const auto given = read_text(folder + "/cgroup.subtree_control");
+    if (!given) return fail(given.error());
+    std::string missing;
+    for (const char* controller : kNeeded)
+      if (!has_word(*given, controller)) missing += (missing.empty() ? "+" : " +") + std::string(controller);
+    if (missing.empty()) return {};
+    return write_text(folder + "/cgroup.subtree_control", missing);
+  }
+
+  std::string root_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Cgroups>> open_v2(CgroupMounts mounts) {
+  const std::string root = mounts.folders.at("");
+  const auto offered = read_text(root + "/cgroup.controllers");
+  if (!offered) return fail(offered.error());
+  for (const char* controller : kNeeded)
+    if (!has_word(*offered, controller))
+      return fail(ErrorKind::kNotFound, fmt::format("the cgroup controller {} is not available", controller));
+  return std::make_unique<V2>(root);
+}
+
+}  // namespace warren::linux_::cgroup

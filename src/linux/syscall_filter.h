@@ -1,0 +1,37 @@
+// System call filters (seccomp(2)), compiled once by libseccomp and installed many
+// times. A call that is refused fails with the errno programs are prepared for;
+// nothing is killed. Calls this build knows nothing of, those of other
+// architectures (32 bit, x32) and number -1 answer ENOSYS.
+#pragma once
+
+#include <linux/filter.h>
+
+#include <vector>
+
+#include "base/result.h"
+
+namespace warren::linux_ {
+
+// Programs in the order in which they are installed; the strictest answer counts.
+class SeccompFilter {
+ public:
+  // For everything that runs inside a sandbox: no namespaces, mounts, kernel
+  // modules, eBPF, keyrings, io_uring, userfaultfd, clocks or hardware; sockets of
+  // the families unix, inet, inet6 and netlink only; no typing into terminals
+  // (TIOCSTI); no new RLIMIT_CORE. Debuggers and further filters work.
+  static Result<SeccompFilter> for_sandbox();
+
+  // For Warren's own unprivileged process: what a sandbox may, without executing
+  // programs, starting processes, tracing, or changing ids or roots.
+  static Result<SeccompFilter> for_server();
+
+  // Installs it in this thread and what comes of it, for good. Sets no_new_privs.
+  Result<void> install() const;
+
+ private:
+  explicit SeccompFilter(std::vector<std::vector<sock_filter>> programs) : programs_(std::move(programs)) {}
+
+  std::vector<std::vector<sock_filter>> programs_;
+};
+
+}  // namespace warren::linux_

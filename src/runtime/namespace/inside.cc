@@ -1,0 +1,167 @@
+#include "runtime/namespace/inside.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/close_range.h>
+#include <linux/keyctl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "linux/capabilities.h"
+#include "linux/mounts.h"
+#include "linux/namespaces.h"
+#include "linux/packets.h"
+#include "linux/text_file.h"
+#include "runtime/namespace/root.h"
+
+namespace warren::runtime {
+namespace {
+
+// The agent's descriptors: 0 to 2 lead nowhere, 3 is the control socket; the two
+// above close when it is executed.
+constexpr int kControl = 3;
+constexpr int kAgent = 4;
+constexpr int kLead = 5;
+constexpr unsigned kFirstUnused = 6;
+
+Result<void> join_cgroups(std::span<const UniqueFd> join) {
+  for (const auto& file : join)
+    if (::write(file.get(), "0", 1) != 1) return fail_errno("join cgroup");
+  // Only now, so that the sandbox's own group is the root of what it sees.
+  if (::unshare(CLONE_NEWCGROUP) < 0) return fail_errno("unshare cgroup namespace");
+  return {};
+}
+
+Result<std::vector<UniqueFd>> wait_for_layers(int lead) {
+  pollfd ready{.fd = lead, .events = POLLIN, .revents = 0};
+  while (::poll(&ready, 1, -1) < 0)
+    if (errno != EINTR) return fail_errno("poll");
+  auto packet = linux_::receive_packet(lead, 1);
+  if (!packet) return fail(packet.error());
+  if (!*packet || (*packet)->descriptors.size() < 2 || (*packet)->descriptors.size() > 1 + kMostLowers)
+    return fail(ErrorKind::kInternal, "a malformed start");
+  return std::move((*packet)->descriptors);
+}
+
+Result<void> become_root() {
+  if (::setresgid(0, 0, 0) < 0) return fail_errno("setresgid");
+  if (::setgroups(0, nullptr) < 0) return fail_errno("setgroups");
+  if (::setresuid(0, 0, 0) < 0) return fail_errno("setresuid");
+  if (::setsid() < 0) return fail_errno("setsid");
+  // A session keyring of its own, empty; without key support there is none to leave.
+  if (::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr) < 0 && errno != ENOSYS)
+    return fail_errno("join session keyring");
+  return {};
+}
+
+Result<void> set_limit(int resource, rlim_t soft, rlim_t hard) {
+  const rlimit limit{.rlim_cur = soft, .rlim_max = hard};
+  if (::setrlimit(static_cast<__rlimit_resource>(resource), &limit) < 0) return fail_errno("setrlimit");
+  return {};
+}
+
+Result<void> set_limits(const Inside& inside) {
+  // 0 would not stop a core handler that is a pipe, and it would run as the
+  // host's root; 1 does.
+  WARREN_TRY(set_limit(RLIMIT_CORE, 1, 1));
+  WARREN_TRY(set_limit(RLIMIT_NOFILE, inside.open_files, inside.open_files));
+  constexpr rlim_t kLockable = 8ULL << 20;
+  constexpr rlim_t kQueues = 819200;
+  constexpr rlim_t kSignals = 4096;
+  WARREN_TRY(set_limit(RLIMIT_MEMLOCK, kLockable, kLockable));
+  WARREN_TRY(set_limit(RLIMIT_MSGQUEUE, kQueues, kQueues));
+  WARREN_TRY(set_limit(RLIMIT_SIGPENDING, kSignals, kSignals));
+  WARREN_TRY(set_limit(RLIMIT_RTPRIO, 0, 0));
+  return set_limit(RLIMIT_NICE, 0, 0);
+}
+
+Result<void> arrange_descriptors(const Inside& inside) {
+  // Out of the way first: the numbers wanted may be the numbers had.
+  constexpr int kAside = 16;
+  const int control = ::fcntl(inside.control, F_DUPFD_CLOEXEC, kAside);
+  const int agent = ::fcntl(inside.agent, F_DUPFD_CLOEXEC, kAside);
+  const int lead = ::fcntl(inside.lead, F_DUPFD_CLOEXEC, kAside);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (control < 0 || agent < 0 || lead < 0 || null < 0) return fail_errno("duplicate descriptors");
+  for (const auto& [from, to, flags] :
+       {std::array{null, 0, 0}, std::array{null, 1, 0}, std::array{null, 2, 0},
+        std::array{control, kControl, 0}, std::array{agent, kAgent, O_CLOEXEC},
+        std::array{lead, kLead, O_CLOEXEC}}) {
+    if (from == to) {
+      if (::fcntl(from, F_SETFD, flags ? FD_CLOEXEC : 0) < 0) return fail_errno("fcntl");
+    } else if (::dup3(from, to, flags) < 0) {
+      return fail_errno("dup3");
+    }
+  }
+  if (::syscall(SYS_close_range, kFirstUnused, ~0U, 0) < 0) return fail_errno("close_range");
+  return {};
+}
+
+// Handlers go with exec; what is ignored or blocked would stay.
+void reset_signals() {
+  struct sigaction plain {};
+  plain.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &plain, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// The kernel ends the sandbox when the runtime ends. After the last change of
+// ids and capabilities, which would undo it.
+Result<void> die_with_runtime() {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return fail_errno("PR_SET_PDEATHSIG");
+  pollfd lead{.fd = kLead, .events = 0, .revents = 0};
+  if (::poll(&lead, 1, 0) < 0) return fail_errno("poll");
+  if (lead.revents & (POLLHUP | POLLERR)) return fail(ErrorKind::kUnavailable, "the runtime has ended");
+  return {};
+}
+
+Result<void> execute_agent(const Inside& inside) {
+  WARREN_TRY(inside.filter->install());
+  std::array<char, 13> name{"warren-agent"};
+  std::array<char*, 2> arguments{name.data(), nullptr};
+  std::array<char*, 1> environment{nullptr};
+  ::syscall(SYS_execveat, kAgent, "", arguments.data(), environment.data(), AT_EMPTY_PATH);
+  return fail_errno("execute the agent");
+}
+
+Result<void> settle(const Inside& inside) {
+  WARREN_TRY(join_cgroups(inside.join));
+  auto layers = wait_for_layers(inside.lead);
+  if (!layers) return fail(layers.error());
+  WARREN_TRY(become_root());
+  ::umask(0);
+  WARREN_TRY(enter_root({.upper = layers->front(), .lowers = std::span(*layers).subspan(1)},
+                        {.shm_bytes = inside.shm_bytes, .last_pid = inside.last_pid}));
+  if (::sethostname(inside.hostname.data(), inside.hostname.size()) < 0) return fail_errno("sethostname");
+  WARREN_TRY(linux_::bring_up_loopback());
+  WARREN_TRY(set_limits(inside));
+  ::umask(022);
+  WARREN_TRY(arrange_descriptors(inside));
+  reset_signals();
+  WARREN_TRY(linux_::keep_only(linux_::sandbox_capabilities()));
+  WARREN_TRY(die_with_runtime());
+  return execute_agent(inside);
+}
+
+}  // namespace
+
+int become_agent(const Inside& inside) {
+  const auto outcome = settle(inside);
+  // The lead has moved if descriptors were arranged before the failure.
+  for (const int lead : {kLead, inside.lead})
+    if (linux_::send_packet(lead, outcome.error().message())) break;
+  return 1;
+}
+
+}  // namespace warren::runtime

@@ -1,0 +1,50 @@
+// Where sandboxes write: one upper (the writable layer of an overlay) for each. On
+// btrfs an upper is a subvolume with a quota; elsewhere a plain folder without.
+// Files in it belong to uid 0 and up, whatever host ids the sandbox has.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace warren::runtime {
+
+struct PoolOptions {
+  std::filesystem::path home;     // $WARREN_HOME; pool.img and pool/ lie in it
+  std::uint64_t image_bytes = 0;  // how large the image may grow; it is sparse
+};
+
+class Pool {
+ public:
+  // Brings the pool up: $WARREN_HOME/pool if it lies on btrfs already; else an
+  // image, made at the first start and mounted there by loop device; where btrfs
+  // is missing, the folder as it is. Mounts go into this process's mount
+  // namespace, which should be a private one (enter_private_mounts()): then
+  // nothing is left when the process ends, however it ends.
+  static Result<std::unique_ptr<Pool>> open(const PoolOptions& options);
+  virtual ~Pool() = default;
+
+  // Makes an upper by that name, of which at most `limit_bytes` can be used (0: no
+  // limit), and returns its folder. It holds data/, with what every sandbox's own
+  // root has (hostname, hosts, /tmp, …), and work/, both for overlayfs.
+  virtual Result<std::filesystem::path> make(const std::string& name, std::uint64_t limit_bytes,
+                                             const std::string& hostname) = 0;
+
+  // Removes it; one that is not there is no failure. Blocks may be freed later.
+  virtual Result<void> remove(const std::string& name) = 0;
+
+  virtual Result<std::uint64_t> used_bytes(const std::string& name) const = 0;
+  virtual std::vector<std::string> uppers() const = 0;
+
+  // Whether a sandbox can be kept from using more than its limit.
+  virtual bool has_quota() const = 0;
+
+  // Does what could not be done at once; to be called now and then.
+  virtual void tend() = 0;
+};
+
+}  // namespace warren::runtime

@@ -1,0 +1,44 @@
+// For tests that make real sandboxes: a home of its own, a driver with the stub
+// agent, and a line to the stub. Needs root, and fails without.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "runtime/namespace/namespace_driver.h"
+
+namespace warren::runtime::testing {
+
+// What a command inside wrote, and its exit code.
+struct Said {
+  std::string output;
+  int exit_code = -1;
+};
+
+class NamespaceFixture : public ::testing::Test {
+ protected:
+  // One pool for all of a suite's tests, since making one takes a while.
+  static void SetUpTestSuite();
+  static void TearDownTestSuite();
+
+  void SetUp() override;
+  void TearDown() override;
+
+  static NamespaceOptions options();
+  static SandboxSpec spec();
+
+  // A new sandbox's id; the test fails if it cannot be made.
+  std::string make(const SandboxSpec& wanted = spec());
+
+  // Runs `command` with /bin/sh inside, over a fresh connection. An exit code of -1:
+  // the stub did not answer in ten seconds, or has ended.
+  Said run(const std::string& id, const std::string& command);
+
+  static std::filesystem::path home_;
+  static std::unique_ptr<NamespaceDriver> driver_;
+};
+
+}  // namespace warren::runtime::testing

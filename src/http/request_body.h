@@ -1,12 +1,10 @@
-// The body of one request, read from its connection.
+// The body of one request, as its handler reads it.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "http/chunk_decoder.h"
-#include "http/head_parser.h"
-#include "http/stream.h"
+#include "http/incoming_body.h"
 
 namespace warren::http {
 
@@ -21,33 +19,25 @@ class RequestBody final : public BodyReader {
   // No "100 Continue" is sent any more: the answer has begun.
   void answer_begun() { owes_continue_ = false; }
 
-  bool finished() const { return finished_; }
+  bool finished() const { return body_.finished(); }
   // Whether what is left is so little, and sure to come, that reading it is cheaper
-  // than a new connection. Decodes what is already buffered.
+  // than a new connection.
   bool is_cheap_to_drain();
   // Reads and drops the rest; false if it is more than `at_most`, broken, or does not
   // come by the deadline.
   Task<bool> drain(std::size_t at_most, Clock::time_point deadline);
 
  private:
-  static constexpr std::size_t kReadBytes = 256 * 1024;
   static constexpr std::size_t kCheapBytes = 64 * 1024;
 
-  Task<Result<std::string>> read_length(Clock::time_point deadline);
-  Task<Result<std::string>> read_chunked(Clock::time_point deadline);
-  Task<Result<std::string>> read_next(Clock::time_point deadline);
-  std::unexpected<Error> broken(Error error);
-
   Stream& stream_;
+  IncomingBody body_;
   Framing framing_;
   Millis stall_;
-  std::uint64_t left_ = 0;  // of a body with a length
-  std::optional<ChunkDecoder> decoder_;
-  std::string decoded_;  // by is_cheap_to_drain(), for the next read
-  bool expects_continue_;
+  // The client waits for a "100 Continue" before it sends the body, and we have not
+  // sent one; we mean to when the body is asked for.
+  bool unasked_;
   bool owes_continue_;
-  bool finished_ = false;
-  std::optional<Error> error_;  // what broke it; every later read says the same
 };
 
 }  // namespace warren::http

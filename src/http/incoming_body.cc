@@ -1,0 +1,103 @@
+#include "http/incoming_body.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace warren::http {
+
+IncomingBody::IncomingBody(Stream& stream, Framing framing) : stream_(stream), framing_(framing) {
+  switch (framing_.kind) {
+    case Framing::Kind::kNone:
+      finished_ = true;
+      break;
+    case Framing::Kind::kLength:
+      left_ = framing_.length;
+      finished_ = left_ == 0;
+      break;
+    case Framing::Kind::kChunked:
+      decoder_.emplace();
+      break;
+    case Framing::Kind::kUntilClose:
+      left_ = std::numeric_limits<std::uint64_t>::max();
+      break;
+  }
+}
+
+std::optional<std::uint64_t> IncomingBody::left() const {
+  if (finished_) return 0;
+  if (framing_.kind == Framing::Kind::kLength) return left_;
+  return std::nullopt;
+}
+
+std::unexpected<Error> IncomingBody::break_with(Error error) {
+  error_ = error;
+  return std::unexpected(std::move(error));
+}
+
+Task<Result<std::string>> IncomingBody::read(Clock::time_point deadline) {
+  if (!decoded_.empty()) co_return std::exchange(decoded_, {});
+  if (error_) co_return std::unexpected(*error_);
+  if (finished_) co_return std::string();
+  if (decoder_) co_return co_await read_chunked(deadline);
+  co_return co_await read_plain(deadline);
+}
+
+Task<Result<std::string>> IncomingBody::read_plain(Clock::time_point deadline) {
+  std::string piece;
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left_, kReadBytes));
+  if (const std::string_view buffered = stream_.buffered(); !buffered.empty()) {
+    piece = buffered.substr(0, wanted);
+    stream_.consume(piece.size());
+  } else {
+    // Not zeroed first: that would cost as much as the reading.
+    piece.resize_and_overwrite(wanted, [](char*, std::size_t size) { return size; });
+    const boost::asio::mutable_buffer room(piece.data(), piece.size());
+    auto got = co_await stream_.read_direct(room, deadline);
+    if (!got) co_return break_with(std::move(got).error());
+    piece.resize(*got);
+    if (piece.empty() && framing_.kind == Framing::Kind::kUntilClose) {
+      finished_ = true;
+      co_return piece;
+    }
+    if (piece.empty())
+      co_return break_with(Error(ErrorKind::kCancelled, "the peer went away in the middle of the body"));
+  }
+  left_ -= piece.size();
+  finished_ = left_ == 0;
+  co_return piece;
+}
+
+Task<Result<std::string>> IncomingBody::read_chunked(Clock::time_point deadline) {
+  for (bool starved = stream_.buffered().empty();; starved = true) {
+    if (starved) {
+      auto got = co_await stream_.fill(kReadBytes, deadline);
+      if (!got) co_return break_with(std::move(got).error());
+      if (*got == 0)
+        co_return break_with(Error(ErrorKind::kCancelled, "the peer went away in the middle of the body"));
+    }
+    auto piece = decode();
+    if (!piece || !piece->empty() || finished_) co_return piece;
+  }
+}
+
+Result<std::string> IncomingBody::decode() {
+  const std::string_view coded = stream_.buffered();
+  std::string piece;
+  Result<ChunkDecoder::Progress> progress;
+  piece.resize_and_overwrite(coded.size(), [&](char* out, std::size_t) {
+    progress = decoder_->decode(coded, out);
+    return progress ? progress->produced : 0;
+  });
+  if (!progress) return break_with(std::move(progress).error());
+  stream_.consume(progress->consumed);
+  finished_ = decoder_->done();
+  return piece;
+}
+
+void IncomingBody::decode_buffered() {
+  if (!decoder_ || finished_ || error_ || stream_.buffered().empty()) return;
+  if (auto piece = decode()) decoded_ += *piece;
+}
+
+}  // namespace warren::http

@@ -8,6 +8,14 @@ namespace warren::http {
 
 namespace beast = boost::beast;
 
+namespace {
+
+std::unexpected<Error> too_long() {
+  return fail(ErrorKind::kInvalid, "the chunked body is broken: a chunk's header or the trailer is too long");
+}
+
+}  // namespace
+
 struct ChunkDecoder::Parser {
   beast::http::request_parser<beast::http::buffer_body> parser;
 };
@@ -19,7 +27,8 @@ ChunkDecoder::ChunkDecoder() : parser_(std::make_unique<Parser>()) {
   parser_->parser.header_limit(kMaxLineBytes);
   parser_->parser.body_limit(boost::none);
   parser_->parser.put(boost::asio::buffer(kHead.data(), kHead.size()), error);
-  parser_->parser.eager(true);
+  // One step a call, so that the size of each line is seen.
+  parser_->parser.eager(false);
 }
 
 ChunkDecoder::~ChunkDecoder() = default;
@@ -38,14 +47,15 @@ Result<ChunkDecoder::Progress> ChunkDecoder::decode(std::string_view coded, char
   while (progress.consumed < coded.size() && !parser.is_done()) {
     beast::error_code error;
     const std::string_view rest = coded.substr(progress.consumed);
+    const std::size_t room = body.size;
     const std::size_t consumed = parser.put(boost::asio::buffer(rest.data(), rest.size()), error);
     progress.consumed += consumed;
+    if (body.size == room && consumed > kMaxLineBytes) return too_long();
     if (error == beast::http::error::need_more || (!error && consumed == 0)) break;
     if (error) return fail(ErrorKind::kInvalid, "the chunked body is broken: " + error.message());
   }
   progress.produced = coded.size() - body.size;
-  if (!parser.is_done() && coded.size() - progress.consumed > kMaxLineBytes)
-    return fail(ErrorKind::kInvalid, "the chunked body is broken: a chunk's header is too long");
+  if (!parser.is_done() && coded.size() - progress.consumed > kMaxLineBytes) return too_long();
   return progress;
 }
 

@@ -22,7 +22,7 @@ std::expected<void, HeadError> parse(HeadParser<kIsRequest>& parser, std::string
   beast::error_code error;
   parser.put(boost::asio::buffer(head.data(), head.size()), error);
   if (error == beast::http::error::bad_version)
-    return std::unexpected(HeadError{505, "only HTTP/1.0 and HTTP/1.1 are spoken here"});
+    return std::unexpected(HeadError{505, "the version of HTTP must be 1.0 or 1.1"});
   if (error) return std::unexpected(HeadError{400, "the header cannot be understood: " + error.message()});
   if (!parser.is_header_done()) return std::unexpected(HeadError{400, "the header is not complete"});
   return {};

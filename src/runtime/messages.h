@@ -1,0 +1,72 @@
+// What server and runtime say to one another: one JSON object a packet, checked
+// strictly by whoever receives it. The runtime takes the server for hostile: an
+// unknown operation or member, a wrong type, a number out of bounds or a name that
+// could be a path is refused, never guessed at.
+//
+//   server:  {"n":N,"op":"create","id":S,"account":S,"template":S,"limits":{…},"account_memory_bytes":N}
+//            {"n":N,"op":"connect"|"destroy"|"usage","id":S}   {"n":N,"op":"templates"}
+//   runtime: {"n":N,"ok":{…}}  {"n":N,"error":{"kind":S,"message":S}}
+//            {"known":[S…]}          in pieces, when the connection begins
+//            {"ready":{"isolation":S,"fork_copies":S}}   after the last piece
+//            {"exit":{"id":S,"reason":S}}
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/client.h"
+#include "runtime/driver.h"
+
+namespace warren::runtime {
+
+inline constexpr std::size_t kMaxPacket = 64 * 1024;
+// So many ids fit into a packet with room to spare.
+inline constexpr std::size_t kIdsPerPacket = 1024;
+
+struct CreateCall {
+  SandboxSpec spec;
+};
+struct ConnectCall {
+  std::string id;
+};
+struct DestroyCall {
+  std::string id;
+};
+struct UsageCall {
+  std::string id;
+};
+struct TemplatesCall {};
+using Call = std::variant<CreateCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall>;
+
+struct Request {
+  std::uint64_t number = 0;  // chosen by the server, repeated in the reply
+  Call call;
+};
+
+std::string encode(const Request& request);
+// kInvalid says what is wrong.
+Result<Request> parse_request(std::string_view packet);
+
+// monostate: done, and there is nothing more to say.
+using Answer = std::variant<std::monostate, Usage, std::vector<TemplateInfo>>;
+struct Reply {
+  std::uint64_t number = 0;
+  Result<Answer> outcome;
+};
+struct Known {
+  std::vector<std::string> ids;  // at most kIdsPerPacket
+};
+struct Ready {
+  Capabilities capabilities;
+};
+using FromRuntime = std::variant<Reply, Known, Ready, Exit>;
+
+std::string encode(const FromRuntime& message);
+Result<FromRuntime> parse_from_runtime(std::string_view packet);
+
+}  // namespace warren::runtime

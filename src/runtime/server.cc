@@ -1,0 +1,178 @@
+#include "runtime/server.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <csignal>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "linux/mounts.h"
+#include "linux/packets.h"
+#include "linux/text_file.h"
+#include "runtime/namespace/namespace_driver.h"
+#include "runtime/session.h"
+
+namespace warren::runtime {
+namespace {
+
+namespace asio = boost::asio;
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+
+// A server that restarts connects before its predecessor's connection is seen to end.
+constexpr std::size_t kMostSessions = 8;
+constexpr Seconds kTendEvery{2};
+
+// Each sandbox costs the runtime a few descriptors, and the limits of its processes
+// may not exceed the runtime's own.
+Result<void> prepare_process() {
+  if (::geteuid() != 0) return fail(ErrorKind::kForbidden, "the runtime must be root");
+  constexpr rlim_t kFiles = 1 << 20;
+  const rlimit files{.rlim_cur = kFiles, .rlim_max = kFiles};
+  if (::setrlimit(RLIMIT_NOFILE, &files) < 0) return fail_errno("RLIMIT_NOFILE");
+  const rlimit processes{.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+  if (::setrlimit(RLIMIT_NPROC, &processes) < 0) return fail_errno("RLIMIT_NPROC");
+  if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return fail_errno("PR_SET_DUMPABLE");
+  ::umask(022);
+  if (::chdir("/") < 0) return fail_errno("chdir /");
+  // Sandboxes first, Warren last, where the host runs out of memory.
+  if (const auto set = linux_::write_text("/proc/self/oom_score_adj", "-800"); !set)
+    log::warn("{}", set.error().message());
+  return linux_::enter_private_mounts();
+}
+
+class Runtime {
+ public:
+  Runtime(asio::io_context& context, RuntimeOptions& options, NamespaceDriver& driver)
+      : context_(context),
+        listener_(context, options.listener.release()),
+        server_uid_(options.server_uid),
+        driver_(driver),
+        shared_{.driver = driver, .templates = std::move(options.templates), .exits = {}} {}
+
+  void start() {
+    asio::co_spawn(context_, accept_all(), asio::detached);
+    asio::co_spawn(context_, reap_all(), asio::detached);
+    asio::co_spawn(context_, tend(), asio::detached);
+    asio::co_spawn(context_, stop_on_signal(), asio::detached);
+  }
+
+ private:
+  Task<void> accept_all() {
+    while (true) {
+      const auto [failure] = co_await listener_.async_wait(asio::posix::descriptor_base::wait_read, kAwait);
+      if (failure) co_return;
+      UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket) {
+        if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) continue;
+        log::error("{}", Error::from_errno("accept").message());
+        co_await pause(Millis(100));
+        continue;
+      }
+      const auto peer = linux_::peer_of(socket.get());
+      if (!peer || peer->uid != server_uid_) {
+        log::warn("refused a connection from user {}", peer ? static_cast<long>(peer->uid) : -1);
+        continue;
+      }
+      begin(std::move(socket));
+    }
+  }
+
+  void begin(UniqueFd socket) {
+    std::erase_if(sessions_, [](const auto& session) { return session.expired(); });
+    if (sessions_.size() >= kMostSessions) {
+      log::warn("refused a connection: {} are open", sessions_.size());
+      return;
+    }
+    const auto session =
+        std::make_shared<Session>(shared_, PacketSocket::adopt(context_.get_executor(), std::move(socket)));
+    sessions_.push_back(session);
+    asio::co_spawn(context_, Session::run(session), asio::detached);
+  }
+
+  Task<void> reap_all() {
+    asio::signal_set ended(context_, SIGCHLD);
+    while (true) {
+      for (const auto& exit : driver_.reap()) {
+        log::info("sandbox {} has ended: {}", exit.id, exit.reason);
+        shared_.exits.insert_or_assign(exit.id, exit);
+        for (const auto& weak : sessions_)
+          if (const auto session = weak.lock()) session->tell(exit);
+      }
+      const auto [failure, signal] = co_await ended.async_wait(kAwait);
+      if (failure) co_return;
+    }
+  }
+
+  Task<void> tend() {
+    while (true) {
+      co_await pause(kTendEvery);
+      driver_.tend();
+    }
+  }
+
+  Task<void> stop_on_signal() {
+    asio::signal_set signals(context_, SIGTERM, SIGINT);
+    co_await signals.async_wait(kAwait);
+    log::info("stopping; {} sandboxes end", driver_.sandboxes().size());
+    context_.stop();
+  }
+
+  Task<void> pause(Millis duration) {
+    asio::steady_timer timer(context_, duration);
+    co_await timer.async_wait(kAwait);
+  }
+
+  asio::io_context& context_;
+  asio::posix::stream_descriptor listener_;
+  uid_t server_uid_;
+  NamespaceDriver& driver_;
+  Shared shared_;
+  std::vector<std::weak_ptr<Session>> sessions_;
+};
+
+}  // namespace
+
+Result<void> run_runtime(RuntimeOptions options) {
+  WARREN_TRY(prepare_process());
+  if (::fcntl(options.listener.get(), F_SETFD, FD_CLOEXEC) < 0 ||
+      ::fcntl(options.listener.get(), F_SETFL, O_NONBLOCK) < 0)
+    return fail_errno("the listening socket");
+  NamespaceOptions namespaces{.home = options.home,
+                              .agent = options.agent,
+                              .guest_layer = options.guest_layer,
+                              .template_root = std::move(options.template_root)};
+  if (options.pool_bytes != 0) namespaces.pool_bytes = options.pool_bytes;
+  if (options.id_base != 0) namespaces.id_base = options.id_base;
+
+  // Declared before what refers to it, and so gone after it.
+  asio::io_context context(1);
+  auto driver = NamespaceDriver::open(std::move(namespaces));
+  if (!driver) return fail(std::move(driver.error()));
+  {
+    Runtime runtime(context, options, **driver);
+    runtime.start();
+    log::info("ready");
+    context.run();
+  }
+  (*driver)->destroy_all();
+  log::info("all sandboxes have ended");
+  return {};
+}
+
+}  // namespace warren::runtime

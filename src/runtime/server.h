@@ -1,0 +1,36 @@
+// The runtime process: keeps root, owns the driver, and does for the server what it
+// asks for over one small typed socket. Parses nothing that came from the network.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "runtime/client.h"
+
+namespace warren::runtime {
+
+struct RuntimeOptions {
+  std::filesystem::path home;         // $WARREN_HOME
+  UniqueFd listener;                  // listening SOCK_SEQPACKET
+  uid_t server_uid = 0;               // whoever connects must be this user
+  std::filesystem::path agent;        // the agent's binary
+  std::filesystem::path guest_layer;  // Warren's own files for every sandbox; empty: none
+  std::uint64_t pool_bytes = 0;       // how large the pool may grow; 0: the default
+  std::uint32_t id_base = 0;          // first host id of all sandboxes; 0: the default
+  // The root file system of a template; kNotFound where there is none.
+  std::function<Result<std::filesystem::path>(std::string_view name)> template_root;
+  std::function<std::vector<TemplateInfo>()> templates;
+};
+
+// Serves until SIGTERM or SIGINT, then ends every sandbox and returns. The process
+// must be root and have one thread; it gets a mount namespace of its own.
+Result<void> run_runtime(RuntimeOptions options);
+
+}  // namespace warren::runtime

@@ -26,6 +26,8 @@ class Database;
 
 namespace warren::service {
 
+struct SandboxParts;
+
 // What an account may have.
 struct Tier {
   std::string name = "default";
@@ -182,6 +184,10 @@ class Sandboxes {
 
   static std::shared_ptr<Sandboxes> start(Executor executor, store::Database& database,
                                           std::string runtime_socket, Options options);
+  // The same with other parts (see sandbox_parts.h). The database must outlive
+  // the executor's context in both.
+  static std::shared_ptr<Sandboxes> start(Executor executor, store::Database& database, Options options,
+                                          SandboxParts parts);
   virtual ~Sandboxes() = default;
 
   // Ready for its first call when this returns.

@@ -1,0 +1,117 @@
+#include "service/agent_links.h"
+
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "base/log.h"
+
+namespace warren::service {
+namespace {
+
+// More than one attempt's time: the connect, the hello, and once again.
+constexpr int kAttempts = 2;
+
+bool may_pass(ErrorKind kind) { return kind == ErrorKind::kUnavailable || kind == ErrorKind::kTimeout; }
+
+}  // namespace
+
+Error unknown_sandbox() {
+  return Error(ErrorKind::kNotFound,
+               "no such sandbox: it was never there, is another account's, or has been destroyed or expired");
+}
+
+Error ended_error(const LiveSandbox& sandbox) {
+  if (sandbox.phase == LiveSandbox::Phase::kGone) return unknown_sandbox();
+  return Error(ErrorKind::kConflict,
+               "the sandbox has ended: " + sandbox.info.state_reason + "; destroy it and create a new one");
+}
+
+AgentLinks::AgentLinks(Executor executor, SandboxParts parts, OnDead on_dead)
+    : executor_(std::move(executor)), parts_(std::move(parts)), on_dead_(std::move(on_dead)) {}
+
+Task<Result<std::shared_ptr<runtime::AgentClient>>> AgentLinks::get(std::shared_ptr<LiveSandbox> sandbox) {
+  if (!sandbox->is_alive()) co_return fail(ended_error(*sandbox));
+  if (sandbox->agent) co_return sandbox->agent;
+  if (!sandbox->attaching) {
+    sandbox->attaching = std::make_shared<Signal>();
+    // On its own: others may wait for it, and this caller may be cancelled.
+    run_alone(executor_, attach(sandbox, sandbox->attaching));
+  }
+  const auto attaching = sandbox->attaching;
+  co_await attaching->wait(parts_.hello_limit * (kAttempts + 1));
+  if (!sandbox->is_alive()) co_return fail(ended_error(*sandbox));
+  if (sandbox->agent) co_return sandbox->agent;
+  co_return fail(ErrorKind::kUnavailable, sandbox->attach_error.empty()
+                                              ? "the sandbox's agent does not answer; try again"
+                                              : sandbox->attach_error);
+}
+
+Task<Result<std::shared_ptr<runtime::AgentStream>>> AgentLinks::open(std::shared_ptr<LiveSandbox> sandbox,
+                                                                     boost::json::object request) {
+  for (int attempt = 1;; ++attempt) {
+    auto agent = co_await get(sandbox);
+    if (!agent) co_return fail(std::move(agent).error());
+    auto stream = (*agent)->open(request);
+    if (stream || stream.error().kind() != ErrorKind::kUnavailable || attempt == kAttempts) co_return stream;
+    if (sandbox->agent == *agent) drop(*sandbox);
+  }
+}
+
+void AgentLinks::drop(LiveSandbox& sandbox) {
+  ++sandbox.connection;
+  if (!sandbox.agent) return;
+  auto agent = std::exchange(sandbox.agent, nullptr);
+  agent->close();
+  // It may be its own callback that led here: it must not be destroyed below it.
+  boost::asio::post(executor_, [agent = std::move(agent)] {});
+}
+
+Task<void> AgentLinks::attach(std::shared_ptr<LiveSandbox> sandbox, std::shared_ptr<Signal> done) {
+  const auto self = shared_from_this();
+  Result<void> attached;
+  for (int attempt = 1; attempt <= kAttempts && sandbox->is_alive(); ++attempt) {
+    attached = co_await try_attach(sandbox);
+    if (attached || attached.error().kind() == ErrorKind::kTimeout) break;
+  }
+  sandbox->attaching.reset();
+  sandbox->attach_error = attached ? std::string() : attached.error().message();
+  // A silent agent or an absent runtime may come back; anything else does not.
+  if (!attached && !may_pass(attached.error().kind()) && sandbox->is_alive())
+    on_dead_(sandbox, "its agent cannot be reached: " + attached.error().message());
+  done->set();
+}
+
+Task<Result<void>> AgentLinks::try_attach(std::shared_ptr<LiveSandbox> sandbox) {
+  const auto runtime = runtime_;
+  auto descriptor = co_await runtime->connect(sandbox->info.id);
+  if (!descriptor) co_return fail(std::move(descriptor).error());
+  if (!sandbox->is_alive()) co_return fail(ended_error(*sandbox));
+  const std::uint64_t connection = ++sandbox->connection;
+  const std::weak_ptr<LiveSandbox> watched = sandbox;
+  auto agent = parts_.attach_agent(
+      std::move(*descriptor), [self = weak_from_this(), watched, connection](const Error& error) {
+        const auto links = self.lock();
+        const auto of = watched.lock();
+        if (!links || !of || of->connection != connection) return;
+        log::info("sandbox {}: the agent's connection is lost: {}", of->info.id, error.message());
+        links->drop(*of);
+      });
+  // The client does not tell when the agent's hello has come: an answer does.
+  boost::json::object question;
+  question["op"] = "info";
+  auto answer = co_await within(parts_.hello_limit, "the sandbox's agent does not answer; try again",
+                                agent->call(std::move(question)));
+  const bool still_wanted = sandbox->is_alive() && sandbox->connection == connection;
+  if (answer && still_wanted) {
+    sandbox->agent = std::move(agent);
+    co_return Result<void>();
+  }
+  agent->close();
+  if (!sandbox->is_alive()) co_return fail(ended_error(*sandbox));
+  if (answer) co_return fail(ErrorKind::kInternal, "its agent ends every connection");
+  if (answer.error().kind() == ErrorKind::kUnavailable)
+    co_return fail(ErrorKind::kInternal, "its agent ends every connection");
+  co_return fail(std::move(answer).error());
+}
+
+}  // namespace warren::service

@@ -1,0 +1,55 @@
+// The connections to sandboxes' agents: made when a call needs one, shared by all
+// calls of a sandbox, made anew once when they are lost.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/task.h"
+#include "runtime/client.h"
+#include "service/live_sandbox.h"
+#include "service/sandbox_parts.h"
+
+namespace warren::service {
+
+class AgentLinks : public std::enable_shared_from_this<AgentLinks> {
+ public:
+  // `on_dead` is told of a sandbox whose agent is gone for good, and why.
+  using OnDead = std::function<void(const std::shared_ptr<LiveSandbox>&, std::string reason)>;
+
+  AgentLinks(Executor executor, SandboxParts parts, OnDead on_dead);
+
+  void use(std::shared_ptr<runtime::Client> runtime) { runtime_ = std::move(runtime); }
+
+  // The sandbox's connection, with an agent that has answered. kUnavailable: the
+  // runtime is away or the agent silent; kConflict: the sandbox is dead.
+  Task<Result<std::shared_ptr<runtime::AgentClient>>> get(std::shared_ptr<LiveSandbox> sandbox);
+
+  // Opens a stream; if the connection turns out to be lost, on a new one.
+  Task<Result<std::shared_ptr<runtime::AgentStream>>> open(std::shared_ptr<LiveSandbox> sandbox,
+                                                           boost::json::object request);
+
+  // Lets the connection go; whatever runs on it ends.
+  void drop(LiveSandbox& sandbox);
+
+  const SandboxParts& parts() const { return parts_; }
+
+ private:
+  Task<void> attach(std::shared_ptr<LiveSandbox> sandbox, std::shared_ptr<Signal> done);
+  Task<Result<void>> try_attach(std::shared_ptr<LiveSandbox> sandbox);
+
+  Executor executor_;
+  SandboxParts parts_;
+  OnDead on_dead_;
+  std::shared_ptr<runtime::Client> runtime_;
+};
+
+// Why a sandbox that is not alive cannot do anything: kNotFound if it is gone,
+// kConflict with the reason if it is dead.
+Error ended_error(const LiveSandbox& sandbox);
+
+Error unknown_sandbox();
+
+}  // namespace warren::service

@@ -1,0 +1,98 @@
+// Which sandboxes there are, and their way from create to end. Implemented in three
+// files: lifecycle.cc (look-up, ends), creation.cc, and adoption.cc (what happens
+// when the server starts, and when the runtime or a machine goes or comes back).
+//
+// What a client was told of survives the end of this process: a sandbox's row is
+// written before its id is told. What the runtime has that nobody was told of is
+// ended as soon as it is seen.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "service/agent_links.h"
+#include "service/expiry.h"
+#include "service/live_sandbox.h"
+#include "service/reaper.h"
+#include "service/sandbox_parts.h"
+#include "service/sandboxes.h"
+#include "service/template_catalogue.h"
+#include "store/sandbox_repository.h"
+
+namespace warren::service {
+
+class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
+ public:
+  Lifecycle(Executor executor, store::Database& database, Sandboxes::Options options, SandboxParts parts);
+
+  // Reads what was promised and connects to the runtime. Once, right after making.
+  void begin();
+
+  Task<Result<SandboxInfo>> create(Caller caller, CreateSpec spec);
+  Task<Result<void>> destroy(Caller caller, std::string id);
+
+  // kNotFound for what is not the caller's, or not yet or no longer there. What is
+  // dead is found.
+  Result<std::shared_ptr<LiveSandbox>> find(const Caller& caller, std::string_view id) const;
+  // Oldest first.
+  std::vector<SandboxInfo> list(const Caller& caller) const;
+  Capacity capacity(const Caller& caller);
+  bool healthy() const { return loaded_ && runtime_ && runtime_->connected(); }
+
+  const std::shared_ptr<AgentLinks>& links() const { return links_; }
+  const std::shared_ptr<TimeSource>& time() const { return parts_.time; }
+  const Sandboxes::Options& options() const { return options_; }
+  const SandboxParts& parts() const { return parts_; }
+
+ private:
+  struct Order;
+
+  // creation.cc
+  Result<void> check(const Caller& caller, const CreateSpec& spec) const;
+  Result<void> check_room(const Caller& caller) const;
+  Task<void> build(std::shared_ptr<LiveSandbox> sandbox, std::shared_ptr<Order> order);
+  Task<Result<void>> make(std::shared_ptr<LiveSandbox> sandbox);
+  Task<void> unmake(std::shared_ptr<LiveSandbox> sandbox);
+  Result<void> promise(const LiveSandbox& sandbox);
+
+  // adoption.cc
+  runtime::Client::Events events();
+  void load();
+  void adopt(const store::SandboxRecord& row);
+  void on_connected(const std::vector<std::string>& machines);
+  void on_exit(const runtime::Exit& exit);
+  void refresh_templates();
+
+  // lifecycle.cc
+  void mark_dead(const std::shared_ptr<LiveSandbox>& sandbox, std::string reason);
+  void forget_oldest_dead(std::string_view account_id);
+  // Takes it out of sight and ends its calls; its machine and row remain to be ended.
+  void take_away(const std::shared_ptr<LiveSandbox>& sandbox);
+  std::optional<Clock::time_point> look(const std::string& id);
+  void count_in(const std::string& account_id);
+  void count_out(const std::string& account_id);
+
+  Executor executor_;
+  store::SandboxRepository rows_;
+  Sandboxes::Options options_;
+  SandboxParts parts_;
+  std::shared_ptr<runtime::Client> runtime_;
+  std::shared_ptr<AgentLinks> links_;
+  std::shared_ptr<Reaper> reaper_;
+  std::shared_ptr<TemplateCatalogue> templates_;
+  Expiry expiry_;
+  std::unordered_map<std::string, std::shared_ptr<LiveSandbox>> sandboxes_;
+  // Sandboxes of each account that are alive or being made.
+  std::unordered_map<std::string, std::size_t> alive_;
+  std::size_t all_alive_ = 0;
+  // Whether the rows have been read: until then no machine is nobody's.
+  bool loaded_ = false;
+  bool refreshing_templates_ = false;
+  Clock::time_point templates_asked_;
+};
+
+}  // namespace warren::service

@@ -35,7 +35,7 @@ bool is_refused(std::string_view parameters) {
 }  // namespace
 
 Accept read_accept(std::optional<std::string_view> header) {
-  if (!header || trimmed(*header).empty()) return {.json = true, .events = false, .html = false};
+  if (!header || trimmed(*header).empty()) return {.json = true, .events = false};
   Accept accept;
   std::string_view rest = *header;
   while (!rest.empty()) {
@@ -46,7 +46,6 @@ Accept read_accept(std::optional<std::string_view> header) {
     if (is_refused(range)) continue;
     if (type == "*/*" || type == "application/*" || type == "application/json") accept.json = true;
     if (type == "text/event-stream" || type == "text/*") accept.events = true;
-    if (type == "text/html") accept.html = true;
   }
   return accept;
 }

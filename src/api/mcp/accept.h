@@ -9,7 +9,6 @@ namespace warren::api::mcp {
 struct Accept {
   bool json = false;
   bool events = false;  // text/event-stream by name; "*/*" alone is a curl that wants JSON
-  bool html = false;    // a browser
 };
 
 Accept read_accept(std::optional<std::string_view> header);

@@ -267,27 +267,9 @@ constexpr std::array<std::string_view, 8> kNames = {"list_sandboxes", "create_sa
                                                     "run_bash",       "upload",         "download",
                                                     "list_files",     "destroy_sandbox"};
 
-// In the bridge's list: the sandbox is the client's own unless it names another.
-void make_sandbox_optional(json::object& tool) {
-  json::object& input = tool["inputSchema"].as_object();
-  json::array required;
-  for (const json::value& name : input["required"].as_array()) {
-    if (name.get_string() != "sandbox_id") required.push_back(name);
-  }
-  if (required.empty()) {
-    input.erase("required");
-  } else {
-    input["required"] = std::move(required);
-  }
-  input["properties"].as_object()["sandbox_id"].as_object()["description"] =
-      "Another sandbox than your own, as create_sandbox returned it. Leave it out for your own, which is "
-      "made on "
-      "first use.";
-}
-
 }  // namespace
 
-json::array catalogue(Speaker speaker) {
+json::array catalogue() {
   // list_sandboxes is first: clients and test suites that try a server out call the
   // first tool without arguments, and this one works so and changes nothing.
   json::array tools;
@@ -299,12 +281,33 @@ json::array catalogue(Speaker speaker) {
   tools.push_back(download_tool());
   tools.push_back(list_files_tool());
   tools.push_back(destroy_sandbox_tool());
-  if (speaker == Speaker::kBridge) {
-    for (json::value& tool : tools) {
-      if (needs_sandbox(tool.at("name").as_string())) make_sandbox_optional(tool.as_object());
-    }
-  }
   return tools;
+}
+
+void make_sandbox_optional(json::array& tools) {
+  for (json::value& value : tools) {
+    json::object* tool = value.if_object();
+    json::value* schema = tool == nullptr ? nullptr : tool->if_contains("inputSchema");
+    json::object* input = schema == nullptr ? nullptr : schema->if_object();
+    json::value* required = input == nullptr ? nullptr : input->if_contains("required");
+    if (required == nullptr || !required->is_array()) continue;
+    json::array kept;
+    for (const json::value& name : required->get_array()) {
+      if (name != json::value("sandbox_id")) kept.push_back(name);
+    }
+    if (kept.size() == required->get_array().size()) continue;
+    if (kept.empty()) {
+      input->erase("required");
+    } else {
+      *required = std::move(kept);
+    }
+    json::value* properties = input->if_contains("properties");
+    if (properties == nullptr || !properties->is_object()) continue;
+    properties->get_object()["sandbox_id"] = typed("string",
+                                                   "Leave it out for the sandbox of your own, which is made "
+                                                   "on first use; or another one, as create_sandbox "
+                                                   "returned it.");
+  }
 }
 
 bool is_tool(std::string_view name) { return std::ranges::find(kNames, name) != kNames.end(); }

@@ -5,12 +5,14 @@
 #include <boost/json/array.hpp>
 #include <string_view>
 
-#include "api/mcp/opening.h"
-
 namespace warren::api::mcp {
 
-// Where a sandbox may be left out the bridge shows `sandbox_id` as optional.
-boost::json::array catalogue(Speaker speaker);
+boost::json::array catalogue();
+
+// For the bridge, whose clients have a sandbox of their own: makes `sandbox_id`
+// optional in each of the tools that requires it. What is no list of tools is left
+// as it is.
+void make_sandbox_optional(boost::json::array& tools);
 
 bool is_tool(std::string_view name);
 // Whether the tool works in a sandbox that its sandbox_id names.

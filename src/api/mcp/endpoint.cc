@@ -60,9 +60,9 @@ void Endpoint::add_routes(http::Router& router, http::Handler landing) {
   for (const char* method : {"POST", "DELETE", "OPTIONS"}) router.add(method, "/", ours);
   router.add("GET", "/",
              [ours, landing = std::move(landing)](http::Request& request, http::ResponseWriter& writer) {
-               // A client that resumes a stream never takes HTML; a browser always does.
-               const bool is_browser = read_accept(request.headers.get("Accept")).html;
-               return is_browser && landing ? landing(request, writer) : ours(request, writer);
+               // Whoever resumes a stream asks for one by name; everybody else is looking around.
+               const bool resumes = read_accept(request.headers.get("Accept")).events;
+               return landing && !resumes ? landing(request, writer) : ours(request, writer);
              });
 
   // Clients that get a 401 look for OAuth here; anything but a 404 that is JSON

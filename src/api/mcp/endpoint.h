@@ -56,7 +56,9 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
                                         Authenticate authenticate, Options options);
 
   // The endpoint at /mcp and at /, and 404 as JSON for what clients ask when they
-  // look for OAuth. GET / goes to `landing` for a browser.
+  // look for OAuth. GET / goes to `landing` unless it asks for an event stream. Of
+  // two routes that match the router takes the first, so call this before another
+  // face adds a GET / of its own.
   void add_routes(http::Router& router, http::Handler landing);
 
   Task<void> handle(http::Request& request, http::ResponseWriter& writer);

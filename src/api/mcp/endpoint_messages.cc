@@ -176,7 +176,7 @@ std::expected<json::object, RpcError> Endpoint::answer(Era era, const Message& m
     if (cursor != nullptr && !cursor->is_null()) {
       return std::unexpected(RpcError{Code::kInvalidParams, "Invalid params: unknown cursor", {}});
     }
-    result["tools"] = catalogue(Speaker::kServer);
+    result["tools"] = catalogue();
     if (era == Era::kModern) make_cacheable(result, kListTtlMs);
   } else {
     return std::unexpected(

@@ -157,4 +157,11 @@ std::optional<std::string> decode_header(std::string_view value) {
   return std::move(*bytes);
 }
 
+std::string encode_header(std::string_view value) {
+  const bool is_plain = !value.empty() && value == trimmed(value) && !value.starts_with("=?") &&
+                        std::ranges::all_of(value, [](char c) { return c >= 0x20 && c < 0x7f; });
+  if (is_plain) return std::string(value);
+  return "=?base64?" + encode_base64(value) + "?=";
+}
+
 }  // namespace warren::api::mcp

@@ -54,5 +54,7 @@ std::optional<Refusal> check_modern(const Message& request, const http::Headers&
 // The value of a header that a client may have had to encode: "=?base64?…?=" is
 // decoded, anything else stands for itself. Nothing for bad base64.
 std::optional<std::string> decode_header(std::string_view value);
+// And the other way.
+std::string encode_header(std::string_view value);
 
 }  // namespace warren::api::mcp

@@ -1,20 +1,22 @@
 #include "api/mcp/signal.h"
 
+#include <algorithm>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 namespace warren::api::mcp {
 
-Signal::Signal(const Executor& executor) : timer_(executor) {}
-
 Task<void> Signal::wait_until(Clock::time_point deadline) {
+  // One timer each: to set one that others wait on would wake them.
+  boost::asio::steady_timer timer(executor_, deadline);
+  waiting_.push_back(&timer);
   boost::system::error_code ignored;
-  // Setting the time wakes whoever waits already, which is allowed to happen for
-  // no reason.
-  timer_.expires_at(deadline);
-  co_await timer_.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
+  co_await timer.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
+  std::erase(waiting_, &timer);
 }
 
-void Signal::notify() { timer_.cancel(); }
+void Signal::notify() {
+  for (boost::asio::steady_timer* timer : waiting_) timer->cancel();
+}
 
 }  // namespace warren::api::mcp

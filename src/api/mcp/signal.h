@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/task.h"
@@ -11,14 +12,17 @@ namespace warren::api::mcp {
 
 class Signal {
  public:
-  explicit Signal(const Executor& executor);
+  explicit Signal(Executor executor) : executor_(std::move(executor)) {}
 
-  // Returns when notify() is called or `deadline` has come; sometimes for no reason.
+  // Returns when notify() is called or `deadline` has come. The signal outlives
+  // whoever waits.
   Task<void> wait_until(Clock::time_point deadline);
+  // Wakes all that wait now.
   void notify();
 
  private:
-  boost::asio::steady_timer timer_;
+  Executor executor_;
+  std::vector<boost::asio::steady_timer*> waiting_;
 };
 
 }  // namespace warren::api::mcp

@@ -3,5 +3,5 @@ add_library(warren_runtime_client STATIC client.cc messages.cc packet_socket.cc)
 target_link_libraries(warren_runtime_client PUBLIC warren_linux warren_base Boost::json)
 
 # The runtime process.
-add_library(warren_runtime STATIC server.cc session.cc)
+add_library(warren_runtime STATIC doctor.cc server.cc session.cc)
 target_link_libraries(warren_runtime PUBLIC warren_namespace_driver warren_runtime_client)

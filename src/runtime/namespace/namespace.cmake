@@ -4,6 +4,7 @@ add_library(
   namespace/agent_image.cc
   namespace/inside.cc
   namespace/namespace_driver.cc
+  namespace/overlay_probe.cc
   namespace/pool.cc
   namespace/root.cc
   namespace/slots.cc

@@ -59,30 +59,6 @@ Result<void> make_folder(const std::string& path) {
   return {};
 }
 
-Result<void> stage_overlay(const Layers& layers) {
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0)
-    return fail_errno("make mounts private");
-  WARREN_TRY(mount_fs("tmpfs", kStage, kInert, "mode=755,size=64k"));
-  if (::chdir(kStage) < 0) return fail_errno("chdir to the stage");
-  WARREN_TRY(make_folder("upper"));
-  WARREN_TRY(attach_tree(layers.upper.get(), "upper"));
-  std::string lowers;
-  for (std::size_t i = 0; i < layers.lowers.size(); ++i) {
-    const std::string name = fmt::format("lower{}", i);
-    WARREN_TRY(make_folder(name));
-    WARREN_TRY(attach_tree(layers.lowers[i].get(), name.c_str()));
-    lowers += (i ? ":" : "") + name;
-  }
-  WARREN_TRY(make_folder("root"));
-  // In the user namespace's own name, so extended attributes are the user kind.
-  // Relative paths, because sandboxes see these options in /proc/mounts.
-  WARREN_TRY(
-      mount_fs("overlay", "root", MS_NODEV | MS_NOSUID,
-               fmt::format("lowerdir={},upperdir=upper/data,workdir=upper/work,userxattr", lowers).c_str()));
-  if (::chdir("root") < 0) return fail_errno("chdir to the root");
-  return {};
-}
-
 Result<void> cover(const std::string& what, const char* where) {
   const auto tree = clone_tree(what, 0);
   if (!tree) return fail(tree.error());
@@ -141,6 +117,30 @@ Result<void> build_sys() {
 }
 
 }  // namespace
+
+Result<void> stage_overlay(const Layers& layers) {
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0)
+    return fail_errno("make mounts private");
+  WARREN_TRY(mount_fs("tmpfs", kStage, kInert, "mode=755,size=64k"));
+  if (::chdir(kStage) < 0) return fail_errno("chdir to the stage");
+  WARREN_TRY(make_folder("upper"));
+  WARREN_TRY(attach_tree(layers.upper.get(), "upper"));
+  std::string lowers;
+  for (std::size_t i = 0; i < layers.lowers.size(); ++i) {
+    const std::string name = fmt::format("lower{}", i);
+    WARREN_TRY(make_folder(name));
+    WARREN_TRY(attach_tree(layers.lowers[i].get(), name.c_str()));
+    lowers += (i ? ":" : "") + name;
+  }
+  WARREN_TRY(make_folder("root"));
+  // In the user namespace's own name, so extended attributes are the user kind.
+  // Relative paths, because sandboxes see these options in /proc/mounts.
+  WARREN_TRY(
+      mount_fs("overlay", "root", MS_NODEV | MS_NOSUID,
+               fmt::format("lowerdir={},upperdir=upper/data,workdir=upper/work,userxattr", lowers).c_str()));
+  if (::chdir("root") < 0) return fail_errno("chdir to the root");
+  return {};
+}
 
 Result<void> enter_root(const Layers& layers, const RootOptions& options) {
   WARREN_TRY(stage_overlay(layers));

@@ -21,6 +21,10 @@ struct RootOptions {
   std::uint32_t last_pid = 0;
 };
 
+// The first part of it: mounts the overlay in this process's mount namespace, and
+// changes into its root. The folder it is put together in covers /tmp.
+Result<void> stage_overlay(const Layers& layers);
+
 // Builds it in this process's mount namespace (which must belong to its user
 // namespace), makes it the root, and lets go of everything else. The working
 // folder is then "/".

@@ -55,8 +55,8 @@ Result<void> remove_unfinished(const fs::path& folder) {
 
 }  // namespace
 
-Templates::Templates(fs::path home, fs::path definitions)
-    : folder_(std::move(home) / "templates"), definitions_(std::move(definitions)) {}
+Templates::Templates(fs::path folder, fs::path definitions)
+    : folder_(std::move(folder)), definitions_(std::move(definitions)) {}
 
 fs::path Templates::root_path(const TemplateDefinition& definition) const {
   return folder_ / fmt::format("{}-{}", definition.name, definition.digest());

@@ -1,5 +1,5 @@
 // The templates that sandboxes start from: which are defined, which are built, and
-// building one. `home`/templates/NAME-DIGEST is the root file system of a definition
+// building one. `folder`/NAME-DIGEST is the root file system of a definition
 // with that digest; it is there complete or not at all, and never changes.
 #pragma once
 
@@ -15,9 +15,9 @@ namespace warren::runtime {
 
 class Templates {
  public:
-  // `home` is $WARREN_HOME; `definitions` the folder with NAME.toml files. Both are
+  // `folder` has the built ones, `definitions` the NAME.toml files. Both are
   // read anew by every call.
-  Templates(std::filesystem::path home, std::filesystem::path definitions);
+  Templates(std::filesystem::path folder, std::filesystem::path definitions);
 
   // The root file system of the template as defined now. kNotFound: no such template;
   // kInvalid: not a name, or a broken definition; kConflict: not built yet.
@@ -26,7 +26,7 @@ class Templates {
   // Every definition that can be read, by name.
   std::vector<TemplateInfo> list() const;
 
-  // Builds the template unless it is built already. Builds of one home wait for each
+  // Builds the template unless it is built already. Builds in one folder wait for each
   // other. A failed or killed build leaves nothing that counts: the next one
   // removes its remains. Errors as root_of() and build_root().
   Result<TemplateInfo> build(std::string_view name, const Progress& progress);

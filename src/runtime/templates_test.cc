@@ -30,7 +30,7 @@ class TemplatesTest : public ::testing::Test {
   ~TemplatesTest() override { fs::remove_all(folder_); }
 
   fs::path definitions() const { return folder_ / "definitions"; }
-  Templates templates() const { return {folder_ / "home", definitions()}; }
+  Templates templates() const { return {folder_ / "home/templates", definitions()}; }
 
   void write(const fs::path& path, std::string_view text) const {
     fs::create_directories(path.parent_path());

@@ -50,6 +50,24 @@ Setter seconds(std::int64_t min, std::int64_t max, Seconds& target) {
   return integer(min, max, [&target](std::int64_t value) { target = Seconds(value); });
 }
 
+// A list of https://host or http://host:port.
+Setter origins(std::vector<std::string>& target) {
+  return [&target](const toml::node& node) -> Result<void> {
+    const auto* list = node.as_array();
+    if (list == nullptr)
+      return fail(ErrorKind::kInvalid, "must be a list of origins like \"https://app.example.com\"");
+    target.clear();
+    for (const auto& each : *list) {
+      const auto* value = each.as_string();
+      if (value == nullptr || !value->get().starts_with("http")) {
+        return fail(ErrorKind::kInvalid, "must be a list of origins like \"https://app.example.com\"");
+      }
+      target.push_back(value->get());
+    }
+    return {};
+  };
+}
+
 Result<void> set_absolute(std::string& target, const std::string& value) {
   if (!value.starts_with('/')) return fail(ErrorKind::kInvalid, "must be an absolute path");
   target = value;
@@ -78,6 +96,7 @@ Section server_section(Config& config) {
          config.log_level = value;
          return {};
        })},
+      {"allowed_origins", origins(config.allowed_origins)},
       {"stop_grace_seconds", seconds(0, 3600, config.stop_grace)},
   };
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -29,7 +30,9 @@ struct Config {
   std::string home;
   Address listen;
   std::string log_level = "info";
-  std::string user = "warren";   // whom the server process becomes
+  std::string user = "warren";  // whom the server process becomes
+  // Web pages of these origins may use the MCP endpoint from a browser, besides local ones.
+  std::vector<std::string> allowed_origins;
   std::string templates_dir;     // HOME/templates unless set
   std::uint64_t pool_bytes = 0;  // how large the pool may grow; 0: the pool's own default
   Seconds stop_grace{10};        // how long running calls may go on after SIGTERM

@@ -30,33 +30,22 @@ Task<void> health(service::Sandboxes& sandboxes, http::ResponseWriter& writer) {
   (void)co_await writer.send(std::move(response));
 }
 
-Task<void> send_landing(http::ResponseWriter& writer) {
-  auto response = landing();
-  (void)co_await writer.send(std::move(response));
-}
-
 }  // namespace
 
-void add_health(http::Router& router, service::Sandboxes& sandboxes) {
+void add_routes(http::Router& router, service::Sandboxes& sandboxes) {
+  router.set_fallback("", [](const http::Request& request, int status, const std::string& detail) {
+    if (status == 404) return text_response(404, "there is nothing at this path; GET / says what there is\n");
+    if (status != 405) return text_response(status, detail + "\n");
+    return text_response(405, fmt::format("{} is not allowed here, only {}\n", request.method, detail));
+  });
   router.add("GET", "/healthz", [&sandboxes](http::Request& /*request*/, http::ResponseWriter& writer) {
     return health(sandboxes, writer);
   });
 }
 
-http::Response landing() { return text_response(200, std::string(kLanding)); }
-
-void add_landing(http::Router& router) {
-  router.set_fallback("/", [](const http::Request& request, int status, const std::string& allow) {
-    auto message = status == 405
-                       ? fmt::format("{} is not allowed here, only {}\n", request.method, allow)
-                       : fmt::format("{}; GET / says what there is\n",
-                                     status == 404 ? "there is nothing at this path" : "the request failed");
-    auto response = text_response(status, std::move(message));
-    if (!allow.empty()) response.headers.set("Allow", allow);
-    return response;
-  });
-  router.add("GET", "/",
-             [](http::Request& /*request*/, http::ResponseWriter& writer) { return send_landing(writer); });
+Task<void> send_landing(http::Request& /*request*/, http::ResponseWriter& writer) {
+  auto response = text_response(200, std::string(kLanding));
+  (void)co_await writer.send(std::move(response));
 }
 
 }  // namespace warren::api::ops

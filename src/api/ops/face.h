@@ -7,12 +7,11 @@
 
 namespace warren::api::ops {
 
-// GET /healthz: 200 "ok" while the runtime answers, else 503.
-void add_health(http::Router& router, service::Sandboxes& sandboxes);
+// GET /healthz: 200 "ok" while the runtime answers, else 503. And the shape of errors
+// on paths that no other face has.
+void add_routes(http::Router& router, service::Sandboxes& sandboxes);
 
-// GET / for people who open the address in a browser, and the shape of errors on
-// paths that no other face has.
-http::Response landing();
-void add_landing(http::Router& router);
+// GET / for people who open the address in a browser: what this is, where to look.
+Task<void> send_landing(http::Request& request, http::ResponseWriter& writer);
 
 }  // namespace warren::api::ops

@@ -82,13 +82,12 @@ Result<std::string> path_parameter(const http::Request& request) {
 void add_routes(http::Router& router, service::Keys& keys, service::Sandboxes& sandboxes, Settings settings) {
   auto face = std::make_shared<Face>(Face{keys, sandboxes, settings, {}});
 
-  router.set_fallback("/v1", [](const http::Request& request, int status, const std::string& allow) {
-    auto message = fmt::format("no such route: {} {}", request.method, request.path);
-    if (status == 405)
-      message = fmt::format("{} is not allowed on {}, only {}", request.method, request.path, allow);
-    auto response = error_response(status, message);
-    if (!allow.empty()) response.headers.set("Allow", allow);
-    return response;
+  router.set_fallback("/v1", [](const http::Request& request, int status, const std::string& detail) {
+    if (status == 404)
+      return error_response(404, fmt::format("no such route: {} {}", request.method, request.path));
+    if (status != 405) return error_response(status, detail.empty() ? "the request failed" : detail);
+    return error_response(
+        405, fmt::format("{} is not allowed on {}, only {}", request.method, request.path, detail));
   });
 
   router.add("GET", "/v1/healthz", [face](http::Request& /*request*/, http::ResponseWriter& writer) {

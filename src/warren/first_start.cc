@@ -1,0 +1,61 @@
+#include "warren/first_start.h"
+
+#include <fmt/core.h>
+
+#include "service/keys.h"
+#include "store/database.h"
+#include "warren/privileges.h"
+
+namespace warren::cli {
+namespace {
+
+// As the server's user: a new key's text, or nothing if the operator has keys and
+// one of them is on file.
+Result<std::string> make_key_if_needed(const Config& config, bool on_file) {
+  auto database = store::Database::open(config.database_file());
+  if (!database) return std::unexpected(std::move(database).error());
+  service::Keys keys(**database);
+  const auto account = keys.operator_account();
+  if (!account) return std::unexpected(account.error());
+  const auto known = keys.list(*account);
+  if (!known) return std::unexpected(known.error());
+  if (on_file && !known->empty()) return std::string();
+  auto made = keys.create(*account, "operator", {"sandboxes", "admin"});
+  if (!made) return std::unexpected(std::move(made).error());
+  return std::move(made->secret);
+}
+
+}  // namespace
+
+Result<void> ensure_operator_key(const Config& config, const User& user) {
+  const bool on_file = read_small_file(config.key_file()).has_value();
+  auto secret = run_as(user, [&] { return make_key_if_needed(config, on_file); });
+  if (!secret) return fail(std::move(secret).error().in("the operator's key"));
+  if (secret->empty()) return {};
+  return write_file_safely(config.key_file(), *secret + "\n", 0600);
+}
+
+std::string next_steps(const Config& config, const std::string& key, ShowKey show) {
+  const auto url = "http://" + config.listen.text();
+  const auto shown = show == ShowKey::kYes ? key : std::string("KEY");
+  const auto where =
+      show == ShowKey::kYes ? key + "   (kept in " + config.key_file() + ")" : config.key_file();
+  return fmt::format(R"text(
+Warren serves at {url}
+
+  The key       {where}
+
+  For an agent  paste this into .mcp.json (Claude Code) or your client's MCP config:
+    {{"mcpServers":{{"warren":{{"type":"http","url":"{url}/mcp","headers":{{"Authorization":"Bearer {shown}"}}}}}}}}
+    or: claude mcp add --transport http warren {url}/mcp --header "Authorization: Bearer $(cat {file})"
+
+  To try it     make a sandbox:
+    curl -sX POST {url}/v1/sandboxes -H "Authorization: Bearer $(cat {file})"
+
+  More          warren sandbox create, warren --help, docs/operations.md. Ctrl-C stops.
+)text",
+                     fmt::arg("url", url), fmt::arg("where", where), fmt::arg("shown", shown),
+                     fmt::arg("file", config.key_file()));
+}
+
+}  // namespace warren::cli

@@ -1,0 +1,54 @@
+// The command line's entry: parses it, runs what it names, tells what went wrong.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <exception>
+
+#include "warren/command.h"
+#include "warren/console.h"
+
+namespace {
+
+using warren::cli::Action;
+
+int run(int argc, char** argv) {
+  CLI::App app("Warren: isolated Linux sandboxes for AI agents");
+  app.require_subcommand(1);
+  Action chosen;
+  warren::cli::add_serve_commands(app, chosen);
+  warren::cli::add_sandbox_commands(app, chosen);
+  warren::cli::add_key_commands(app, chosen);
+  warren::cli::add_template_commands(app, chosen);
+  warren::cli::add_mcp_command(app, chosen);
+  app.add_subcommand("version", "Print the version")->callback([&chosen] {
+    chosen = []() -> warren::Result<int> {
+      WARREN_TRY(warren::cli::print(STDOUT_FILENO, "warren " WARREN_VERSION "\n"));
+      return 0;
+    };
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : warren::cli::kOwnFailure;
+  }
+  const auto status = chosen();
+  if (status) return *status;
+  (void)warren::cli::print(STDERR_FILENO, fmt::format("warren: {}\n", status.error().message()));
+  return warren::cli::kOwnFailure;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Whoever reads the output may go away; the write then says so.
+  signal(SIGPIPE, SIG_IGN);
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    (void)warren::cli::print(STDERR_FILENO, fmt::format("warren: {}\n", error.what()));
+    return warren::cli::kOwnFailure;
+  }
+}

@@ -1,0 +1,26 @@
+// Becoming the server's unprivileged user, for good.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "warren/home.h"
+
+namespace warren::cli {
+
+// Gives up root: groups, ids and every capability, now and in what is executed
+// later (no_new_privs). The signal for the parent's death, which the kernel forgets
+// when ids change, is set again. Does nothing but no_new_privs for a process that is
+// `user` already; kForbidden for any other that is not root.
+Result<void> become(const User& user);
+
+// Ends this process with SIGTERM when its parent ends. kUnavailable if it has already:
+// `parent` is who it was.
+Result<void> end_with_parent(int parent);
+
+// Runs `body` as `user` in a child process and returns the text it returns. What the
+// database holds is read and written by its owner only.
+Result<std::string> run_as(const User& user, const std::function<Result<std::string>()>& body);
+
+}  // namespace warren::cli

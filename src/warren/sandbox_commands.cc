@@ -1,0 +1,238 @@
+// `warren sandbox`: sandboxes for people, over the REST face.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "warren/command.h"
+#include "warren/console.h"
+#include "warren/copy.h"
+#include "warren/exec_session.h"
+
+namespace warren::cli {
+namespace {
+
+namespace json = boost::json;
+
+struct Options {
+  std::string template_name;
+  std::string name;
+  std::string isolation;
+  std::int64_t ttl_seconds = 0;
+  bool persistent = false;
+  bool as_json = false;
+  std::string sandbox;
+  std::vector<std::string> sandboxes;
+  std::vector<std::string> command;
+  std::string code;
+  std::string file;
+  std::string cwd;
+  std::vector<std::string> env;
+  std::int64_t timeout_seconds = 0;
+  std::string source;
+  std::string target;
+};
+
+using Shared = std::shared_ptr<Options>;
+
+std::string text_at(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+Task<Result<int>> create(std::shared_ptr<ApiClient> client, Shared options) {
+  json::object body;
+  if (!options->template_name.empty()) body["template"] = options->template_name;
+  if (!options->name.empty()) body["name"] = options->name;
+  if (!options->isolation.empty()) body["isolation"] = options->isolation;
+  if (options->ttl_seconds != 0) body["ttl_seconds"] = options->ttl_seconds;
+  if (options->persistent) body["persistent"] = true;
+  auto made = co_await client->call("POST", "/v1/sandboxes", std::move(body));
+  if (!made) co_return std::unexpected(std::move(made).error());
+  WARREN_TRY_CO(
+      print(STDOUT_FILENO, (options->as_json ? json::serialize(*made) : text_at(*made, "id")) + "\n"));
+  co_return 0;
+}
+
+Task<Result<int>> list(std::shared_ptr<ApiClient> client, Shared options) {
+  auto answer = co_await client->call("GET", "/v1/sandboxes");
+  if (!answer) co_return std::unexpected(std::move(answer).error());
+  if (options->as_json) {
+    WARREN_TRY_CO(print(STDOUT_FILENO, json::serialize(*answer) + "\n"));
+    co_return 0;
+  }
+  auto out = fmt::format("{:<38}{:<20}{:<18}{:<8}{}\n", "ID", "NAME", "TEMPLATE", "STATE", "EXPIRES");
+  const auto* all = answer->if_contains("sandboxes");
+  if (all != nullptr && all->is_array()) {
+    for (const auto& each : all->get_array()) {
+      if (!each.is_object()) continue;
+      const auto& object = each.get_object();
+      out +=
+          fmt::format("{:<38}{:<20}{:<18}{:<8}{}\n", text_at(object, "id"), text_at(object, "name"),
+                      text_at(object, "template"), text_at(object, "state"), text_at(object, "expires_at"));
+    }
+  }
+  WARREN_TRY_CO(print(STDOUT_FILENO, out));
+  co_return 0;
+}
+
+// One word as the shell inside reads it back.
+std::string shell_quoted(const std::string& word) {
+  std::string out = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+// One word is a line for the shell; several are a program and its arguments, literally.
+std::string command_line(const std::vector<std::string>& words) {
+  if (words.size() == 1) return words.front();
+  std::string line;
+  for (const auto& word : words) line += (line.empty() ? "" : " ") + shell_quoted(word);
+  return line;
+}
+
+Result<json::object> exec_body(const Options& options, std::string code, std::string_view language) {
+  json::object body{{"code", std::move(code)}, {"language", language}};
+  if (!options.cwd.empty()) body["cwd"] = options.cwd;
+  if (options.timeout_seconds != 0) body["timeout_seconds"] = options.timeout_seconds;
+  json::object env;
+  for (const auto& pair : options.env) {
+    const auto equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return fail(ErrorKind::kInvalid, fmt::format("--env takes NAME=VALUE, not {}", pair));
+    }
+    env[pair.substr(0, equals)] = pair.substr(equals + 1);
+  }
+  if (!env.empty()) body["env"] = std::move(env);
+  return body;
+}
+
+Task<Result<int>> run(std::shared_ptr<ApiClient> client, Shared options, std::string code,
+                      std::string language) {
+  auto body = exec_body(*options, std::move(code), language);
+  if (!body) co_return std::unexpected(std::move(body).error());
+  auto id = co_await client->resolve(options->sandbox);
+  if (!id) co_return std::unexpected(std::move(id).error());
+  co_return co_await follow_exec(client, std::move(*id), std::move(*body));
+}
+
+Task<Result<int>> exec(std::shared_ptr<ApiClient> client, Shared options) {
+  return run(std::move(client), options, command_line(options->command), "bash");
+}
+
+Task<Result<int>> python(std::shared_ptr<ApiClient> client, Shared options) {
+  auto code = options->code;
+  if (code.empty()) {
+    auto read = read_whole(options->file.empty() ? "-" : options->file);
+    if (!read) co_return std::unexpected(std::move(read).error());
+    code = std::move(*read);
+  }
+  co_return co_await run(client, options, std::move(code), "python");
+}
+
+Task<Result<int>> shell(std::shared_ptr<ApiClient> client, Shared options) {
+  auto id = co_await client->resolve(options->sandbox);
+  if (!id) co_return std::unexpected(std::move(id).error());
+  json::object body;
+  if (!options->command.empty()) body["command"] = command_line(options->command);
+  co_return co_await follow_terminal(client, std::move(*id), std::move(body));
+}
+
+Task<Result<int>> copy(std::shared_ptr<ApiClient> client, Shared options) {
+  return copy_file(std::move(client), options->source, options->target);
+}
+
+Task<Result<int>> remove(std::shared_ptr<ApiClient> client, Shared options) {
+  int failed = 0;
+  for (const auto& name : options->sandboxes) {
+    auto id = co_await client->resolve(name);
+    auto gone = Result<json::object>(json::object{});
+    if (id) {
+      gone = co_await client->call("DELETE", "/v1/sandboxes/" + *id);
+    } else {
+      gone = std::unexpected(std::move(id).error());
+    }
+    if (gone) continue;
+    failed = 1;
+    WARREN_TRY_CO(print(STDERR_FILENO, fmt::format("warren: {}: {}\n", name, gone.error().message())));
+  }
+  co_return failed;
+}
+
+using Body = Task<Result<int>> (*)(std::shared_ptr<ApiClient>, Shared);
+
+void choose(CLI::App* subcommand, Action& chosen, Shared options, Body body) {
+  subcommand->callback([&chosen, options, body] {
+    chosen = [options, body] {
+      return with_server(
+          [options, body](std::shared_ptr<ApiClient> client) { return body(std::move(client), options); });
+    };
+  });
+}
+
+void add_exec_options(CLI::App* subcommand, const Shared& options) {
+  subcommand->add_option("sandbox", options->sandbox, "The sandbox's id or name")->required();
+  subcommand->add_option("--cwd", options->cwd, "The folder to run in (default /root)");
+  subcommand->add_option("--env,-e", options->env, "NAME=VALUE, more than once if need be");
+  subcommand->add_option("--timeout", options->timeout_seconds, "Seconds until it is ended");
+}
+
+}  // namespace
+
+void add_sandbox_commands(CLI::App& app, Action& chosen) {
+  auto options = std::make_shared<Options>();
+  auto* sandbox = app.add_subcommand("sandbox", "Make, use and remove sandboxes");
+  sandbox->require_subcommand(1);
+
+  auto* make = sandbox->add_subcommand("create", "Make a sandbox and print its id");
+  make->add_option("--template,-t", options->template_name, "What it starts from (default: default)");
+  make->add_option("--name,-n", options->name, "A name for people");
+  make->add_option("--ttl", options->ttl_seconds, "Seconds until it is destroyed");
+  make->add_option("--isolation", options->isolation, "auto or namespace");
+  make->add_flag("--persistent", options->persistent, "Do not end it for being idle");
+  make->add_flag("--json", options->as_json, "Print all that the server answers");
+  choose(make, chosen, options, create);
+
+  auto* show = sandbox->add_subcommand("list", "Show the sandboxes there are");
+  show->add_flag("--json", options->as_json, "Print what the server answers");
+  choose(show, chosen, options, list);
+
+  auto* run_command = sandbox->add_subcommand("exec", "Run a command; ends with its exit status");
+  add_exec_options(run_command, options);
+  run_command
+      ->add_option("command", options->command,
+                   "A line for the shell, or -- and a program with its arguments")
+      ->required();
+  choose(run_command, chosen, options, exec);
+
+  auto* run_code = sandbox->add_subcommand("python", "Run Python in the sandbox's session");
+  add_exec_options(run_code, options);
+  auto* code =
+      run_code->add_option("--code,-c", options->code, "The code; otherwise it is read from the file");
+  run_code->add_option("file", options->file, "A file with the code, - for standard input")->excludes(code);
+  choose(run_code, chosen, options, python);
+
+  auto* open_shell = sandbox->add_subcommand("shell", "Open a terminal in the sandbox");
+  open_shell->add_option("sandbox", options->sandbox, "The sandbox's id or name")->required();
+  open_shell->add_option("command", options->command, "What to run in it (default: a login shell)");
+  choose(open_shell, chosen, options, shell);
+
+  auto* copy_files = sandbox->add_subcommand("cp", "Copy a file into a sandbox or out of one");
+  copy_files->add_option("source", options->source, "A local path, -, or SANDBOX:PATH")->required();
+  copy_files->add_option("target", options->target, "SANDBOX:PATH, a local path, or -")->required();
+  choose(copy_files, chosen, options, copy);
+
+  auto* destroy = sandbox->add_subcommand("rm", "Destroy sandboxes");
+  destroy->add_option("sandbox", options->sandboxes, "Their ids or names")->required();
+  choose(destroy, chosen, options, remove);
+}
+
+}  // namespace warren::cli

@@ -1,0 +1,124 @@
+#include "warren/server_process.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+#include <memory>
+
+#include "api/mcp/endpoint.h"
+#include "api/ops/face.h"
+#include "api/podflare/face.h"
+#include "base/log.h"
+#include "http/server.h"
+#include "linux/syscall_filter.h"
+#include "service/keys.h"
+#include "service/sandboxes.h"
+#include "store/database.h"
+#include "warren/home.h"
+#include "warren/privileges.h"
+#include "warren/supervisor.h"
+
+namespace warren::cli {
+namespace {
+
+namespace asio = boost::asio;
+
+// A connection for each client, one for each sandbox's agent, and room.
+constexpr rlim_t kDescriptors = 65'536;
+
+Result<void> confine(const Config& config) {
+  const auto user = find_user(config.user);
+  if (!user) return std::unexpected(user.error());
+  const rlimit descriptors{kDescriptors, kDescriptors};
+  if (setrlimit(RLIMIT_NOFILE, &descriptors) != 0) return fail_errno("RLIMIT_NOFILE");
+  // What is in memory here are keys and clients' code.
+  const rlimit no_core{0, 0};
+  if (setrlimit(RLIMIT_CORE, &no_core) != 0) return fail_errno("RLIMIT_CORE");
+  umask(0077);
+  if (chdir("/") != 0) return fail_errno("chdir /");
+  WARREN_TRY(become(*user));
+  auto filter = linux_::SeccompFilter::for_server();
+  if (!filter) return std::unexpected(std::move(filter).error());
+  return filter->install();
+}
+
+Task<void> tell_ready(std::shared_ptr<service::Sandboxes> sandboxes) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  while (!sandboxes->healthy()) {
+    timer.expires_after(Millis(5));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  const char byte = 1;
+  if (write(kReadyFd, &byte, 1) != 1) log::warn("the supervisor does not listen");
+  close(kReadyFd);
+}
+
+Task<void> stop_on_signal(asio::io_context& context, std::shared_ptr<http::Server> server,
+                          std::shared_ptr<api::mcp::Endpoint> endpoint, Millis grace) {
+  asio::signal_set signals(context, SIGTERM, SIGINT);
+  co_await signals.async_wait(asio::use_awaitable);
+  log::info("stopping");
+  endpoint->stop();
+  co_await server->stop(grace);
+  context.stop();
+}
+
+std::shared_ptr<api::mcp::Endpoint> make_mcp(Executor executor, const Config& config, service::Keys& keys,
+                                             std::shared_ptr<service::Sandboxes> sandboxes) {
+  const auto& host = config.listen.host;
+  api::mcp::Endpoint::Options options;
+  options.allowed_origins = config.allowed_origins;
+  const bool loopback = host.starts_with("127.") || host == "::1";
+  options.listening = loopback ? api::mcp::Listening::kLoopback : api::mcp::Listening::kNetwork;
+  const auto authenticate = [&keys](std::string_view key) { return keys.authenticate(key); };
+  return api::mcp::Endpoint::make(std::move(executor), std::move(sandboxes), authenticate,
+                                  std::move(options));
+}
+
+api::podflare::Settings podflare_settings(const Config& config) {
+  const auto& tier = config.sandboxes.tier;
+  return {.min_ttl = tier.min_ttl,
+          .max_ttl = tier.max_ttl,
+          .default_timeout = config.exec_timeout,
+          .max_timeout = config.sandboxes.max_timeout};
+}
+
+}  // namespace
+
+Result<void> run_server(const Config& config) {
+  UniqueFd listener(kListenerFd);
+  if (fcntl(listener.get(), F_SETFD, FD_CLOEXEC) != 0) return fail_errno("the listening socket");
+  WARREN_TRY(confine(config));
+
+  auto database = store::Database::open(config.database_file());
+  if (!database) return std::unexpected(std::move(database).error());
+  service::Keys keys(**database);
+
+  asio::io_context context(1);
+  auto sandboxes = service::Sandboxes::start(context.get_executor(), **database, config.runtime_socket(),
+                                             config.sandboxes);
+  auto endpoint = make_mcp(context.get_executor(), config, keys, sandboxes);
+  auto router = std::make_shared<http::Router>();
+  // First, since GET / is also where an MCP client may ask for its stream.
+  endpoint->add_routes(*router, api::ops::send_landing);
+  api::podflare::add_routes(*router, keys, *sandboxes, podflare_settings(config));
+  api::ops::add_routes(*router, *sandboxes);
+  auto server = http::Server::start(context.get_executor(), std::move(listener), router, {});
+
+  asio::co_spawn(context, tell_ready(sandboxes), asio::detached);
+  asio::co_spawn(context,
+                 stop_on_signal(context, server, std::chrono::duration_cast<Millis>(config.stop_grace)),
+                 asio::detached);
+  context.run();
+  return {};
+}
+
+}  // namespace warren::cli

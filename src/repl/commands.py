@@ -1,4 +1,5 @@
-"""Shell commands run by the session itself: `!command` and os.system().
+"""Shell commands run by the session itself: `!command`, `x = !command` and
+os.system().
 
 C's system(3) ignores SIGINT while its command runs, so os.system("sleep 60") could
 not be interrupted; here the command is ended and KeyboardInterrupt raised. Each command
@@ -20,6 +21,18 @@ def run(command, shell=None):
     child = subprocess.Popen(command, shell=True, executable=shell, process_group=0)
     try:
         return child.wait()
+    except BaseException:
+        _end(child)
+        raise
+
+
+def output(command, shell=None):
+    """What `command` writes, to either stream, as text."""
+    child = subprocess.Popen(
+        command, shell=True, executable=shell, process_group=0, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        return child.communicate()[0].decode("utf-8", "surrogateescape")
     except BaseException:
         _end(child)
         raise

@@ -18,8 +18,10 @@ import threading
 owner = contextvars.ContextVar("warren_call", default=None)
 
 _write = os.write
+_this_thread = threading.get_ident
 # Text that is held back for the end of its line goes out beyond this size.
 _LATE_CHUNK = 32 * 1024
+_HELD = 4096
 
 
 class Attribution:
@@ -31,7 +33,9 @@ class Attribution:
         self.last = None  # the one that ran last
         self.is_child = False  # this process is a fork made by user code
         self._late = {}  # (call, stream) -> bytes that wait for the end of their line
-        os.register_at_fork(after_in_child=self._become_child)
+        self.writers = {}  # stream -> its CallWriter
+        self.last_writer = None
+        os.register_at_fork(before=self.flush_held, after_in_child=self._become_child)
 
     def _become_child(self):
         self.is_child = True
@@ -44,6 +48,15 @@ class Attribution:
             return True
         call = owner.get()
         return call == running if call is not None else running is not None
+
+    def flush_held(self):
+        """Writes out what waits for the end of its line."""
+        for writer in self.writers.values():
+            if writer._held:
+                try:
+                    writer.flush()
+                except OSError:
+                    pass  # user code has closed the descriptor
 
     def late(self, stream, data):
         """Takes output of a call that is over; it is sent line by line."""
@@ -74,8 +87,10 @@ class Attribution:
 
 
 class CallWriter(io.RawIOBase):
-    """The bytes end of a stream: nothing is held back, so order holds between
-    Python, C code and child processes."""
+    """The bytes end of a stream. Whole lines go out at once and in one write, so that
+    those of threads and processes do not mix; what has no end of line yet waits, for
+    each thread apart, until it has, or flush(), or something else writes that must come
+    after it: the other stream, a child process, a message."""
 
     def __init__(self, fd, name, attribution):
         self._fd = fd
@@ -83,6 +98,8 @@ class CallWriter(io.RawIOBase):
         self.name = f"<{name}>"
         self.mode = "wb"
         self._attribution = attribution
+        self._held = {}  # thread -> bytes
+        attribution.writers[name] = self
 
     @property
     def raw(self):
@@ -101,21 +118,42 @@ class CallWriter(io.RawIOBase):
         return True
 
     def write(self, data):
-        if not self._attribution.is_direct():
-            data = bytes(data)
-            self._attribution.late(self._stream, data)
-            return len(data)
+        size = data.nbytes if isinstance(data, memoryview) else len(data)
+        attribution = self._attribution
+        if not attribution.is_direct():
+            attribution.late(self._stream, bytes(data))
+            return size
+        if attribution.last_writer is not self:
+            attribution.flush_held()
+            attribution.last_writer = self
+        me = _this_thread()
+        if size < _HELD and data[-1:] != b"\n":
+            held = self._held.get(me)
+            data = bytes(data) if held is None else held + bytes(data)
+            if len(data) < _HELD:
+                self._held[me] = data
+                return size
+            self._held.pop(me, None)
+        elif self._held:
+            held = self._held.pop(me, None)
+            if held is not None:
+                if size >= _HELD:
+                    self._put(held)
+                else:
+                    data = held + bytes(data)
+        self._put(data)
+        return size
+
+    def _put(self, data):
         size = data.nbytes if isinstance(data, memoryview) else len(data)
         try:
             done = _write(self._fd, data)
         except BlockingIOError:
             done = 0
-        if done != size:
-            self._write_rest(memoryview(data).cast("B")[done:])
-        return size
-
-    def _write_rest(self, view):
+        if done == size:
+            return
         # A signal came in between, or a child has made the shared pipe non-blocking.
+        view = memoryview(data).cast("B")[done:]
         while view:
             try:
                 view = view[_write(self._fd, view) :]
@@ -125,7 +163,11 @@ class CallWriter(io.RawIOBase):
                 poller.poll()
 
     def flush(self):
-        pass
+        while self._held:
+            try:
+                self._put(self._held.popitem()[1])
+            except KeyError:  # another thread was quicker
+                return
 
     def close(self):
         # The descriptor is the process's, not this object's.
@@ -189,3 +231,22 @@ def follow_threads():
                 owner.reset(token)
 
     pool._WorkItem = WorkItem
+
+
+def follow_children(attribution):
+    """What was printed before a child process begins comes before its output. (os.fork()
+    has a hook of its own for that.)"""
+    import subprocess
+
+    fork_exec, posix_spawn = subprocess._fork_exec, os.posix_spawn
+
+    def flush_then_fork_exec(*args):
+        attribution.flush_held()
+        return fork_exec(*args)
+
+    def flush_then_posix_spawn(*args, **kwargs):
+        attribution.flush_held()
+        return posix_spawn(*args, **kwargs)
+
+    subprocess._fork_exec = flush_then_fork_exec
+    os.posix_spawn = flush_then_posix_spawn

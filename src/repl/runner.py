@@ -1,18 +1,21 @@
 """One call after another: takes code from the channel, runs it, says what came of it."""
 
 import ast
+import builtins
 import os
+import re
 import sys
 from collections import deque
 
-from . import bundle, commands, figures, tracebacks
+from . import bundle, commands, figures, stdio
 from .channel import Channel
-from .output import Attribution, follow_threads, open_stream, owner
-from .shell import KEPT_INPUTS, Shell, interactiveshell
+from .output import Attribution, follow_children, follow_threads, open_stream, owner
+from .shell import KEPT_INPUTS, Shell
 from .signals import Interrupts
 
 _ASYNC = 0x80  # inspect.CO_COROUTINE
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_FIRST_WORD = re.compile(r"\s*([A-Za-z_]\w*)(?=\s|$)")
 # How much source text is kept for tracebacks and inspect.getsource(), in characters.
 _KEPT_SOURCE = 8 << 20
 
@@ -26,17 +29,21 @@ class Runner:
         self._channel.before_send = self._flush
         self._stdout = sys.stdout = sys.__stdout__ = open_stream(1, "stdout", self._attribution)
         self._stderr = sys.stderr = sys.__stderr__ = open_stream(2, "stderr", self._attribution)
+        stdio.by_line()
         follow_threads()
+        follow_children(self._attribution)
         os.system = commands.system
         self._call = None  # the id of the running call
         self._result = None  # its "result" message, which goes out with "done"
         self._failed = False
+        self._was_interrupted = False
         self.exit_request = None
         self._loop = None
         self._sources = deque()
         self._source_size = 0
         self._shell = Shell.instance(runner=self)
         self._names = self._shell.user_ns
+        self._history = self._shell.history_manager
         self._interrupts = None
 
     def serve(self):
@@ -53,46 +60,73 @@ class Runner:
             except BaseException as error:  # a bug of ours must not cost the session
                 if self._call is None:
                     continue
-                self._send_error_plainly(error)
-                self._finish(1)
+                self._finish(error)
         os._exit(0)
 
     # What the shell sends.
 
     def send_display(self, data):
-        self._channel.send({"op": "display", "id": self._call, "data": bundle.bundle(data)})
+        self._send({"op": "display", "id": self._call, "data": bundle.bundle(data)})
 
     def send_result(self, data):
         self._result = {"op": "result", "id": self._call, "data": bundle.bundle(data)}
 
+    def _send(self, message):
+        """Sends `message`, and ahead of it the result that waits for "done"."""
+        result, self._result = self._result, None
+        if result is None:
+            self._channel.send(message)
+        else:
+            self._channel.send(result, message)
+
     def send_error(self, etype, value, text):
+        """`value` and `text` are the exception's own text and its traceback."""
+        if self._attribution.is_child:
+            print(text, file=self._stderr)
+        message = {
+            "op": "error",
+            "id": self._call,
+            "name": str(etype.__name__),
+            "value": bundle.cut_middle(value, bundle.MAX_TRACEBACK),
+            "traceback": text,
+        }
         self._failed = True
-        self._channel.send(
-            {
-                "op": "error",
-                "id": self._call,
-                "name": str(etype.__name__),
-                "value": bundle.cut_middle(tracebacks.value_of(value), bundle.MAX_TRACEBACK),
-                "traceback": text,
-            }
-        )
+        self._send(message)
+        if issubclass(etype, KeyboardInterrupt):
+            self._was_interrupted = True
 
     def _send_error_plainly(self, error):
         name = type(error).__name__
         self._failed = True
-        self._channel.send(
+        self._send(
             {"op": "error", "id": self._call, "name": name, "value": "", "traceback": name}
         )
 
     def _flush(self):
         """What has been written so far must be in the pipes before a message goes."""
-        for stream, mine in ((sys.stdout, self._stdout), (sys.stderr, self._stderr)):
+        for name, mine in (("stdout", self._stdout), ("stderr", self._stderr)):
+            stream = getattr(sys, name, None)
             if stream is not mine and stream is not None:
                 try:
                     stream.flush()
                 except BaseException:
                     pass
+        self._attribution.flush_held()
+        stdio.flush()
         self._attribution.flush_late()
+
+    def _restore_streams(self):
+        """A stream that the last call has closed or removed is there again; one that
+        it has replaced stays."""
+        for fd, name in ((1, "stdout"), (2, "stderr")):
+            mine = getattr(self, "_" + name)
+            if _is_closed(mine):
+                mine = open_stream(fd, name, self._attribution)
+                setattr(self, "_" + name, mine)
+                setattr(sys, f"__{name}__", mine)
+            theirs = getattr(sys, name, None)
+            if theirs is not mine and _is_closed(theirs):
+                setattr(sys, name, mine)
 
     # Waiting.
 
@@ -127,17 +161,21 @@ class Runner:
         self._call = call = message["id"]
         self._result = None
         self._failed = False
+        self._was_interrupted = False
         self.exit_request = None
         attribution = self._attribution
         owner.set(call)
         attribution.running = attribution.last = call
+        self._restore_streams()
         place = _Place(message.get("cwd"), message.get("env"))
         code = message["code"]
 
         error = self._interrupts.run(lambda: self._attempt(place, code))
         if attribution.is_child:
             # A child that user code forked has come out of its call.
-            os._exit(self._exit_code(error))
+            exit_code = self._exit_code(error)
+            self._flush()
+            os._exit(exit_code)
         place.leave()
         exit_code = self._exit_code(error)
         interrupted = self._interrupts.fired
@@ -151,11 +189,14 @@ class Runner:
         else:
             self._channel.send_now(done)
 
-    def _finish(self, exit_code):
+    def _finish(self, error):
+        """Answers a call in whose handling we have failed ourselves."""
         call, self._call = self._call, None
         self._attribution.running = None
-        self._channel.send(
-            {"op": "done", "id": call, "exit_code": exit_code, "interrupted": False}
+        name = type(error).__name__
+        self._channel.send_now(
+            {"op": "error", "id": call, "name": name, "value": "", "traceback": name},
+            {"op": "done", "id": call, "exit_code": 1, "interrupted": False},
         )
 
     def _attempt(self, place, code):
@@ -171,17 +212,17 @@ class Runner:
             self.exit_request = error
         except BaseException as error:
             self._shell.showtraceback((type(error), error, error.__traceback__))
-            if isinstance(error, KeyboardInterrupt):
-                raise
 
     def _exit_code(self, error):
-        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
+        if isinstance(error, KeyboardInterrupt) or self._was_interrupted:
+            if not self._was_interrupted:
+                # It came while the call's error was being put into words; no more of the
+                # user's code is run for that.
+                self._send_error_plainly(error)
+            return 130
+        if error is not None and not isinstance(error, SystemExit):
             self._send_error_plainly(error)
             return 1
-        if isinstance(error, KeyboardInterrupt):
-            if not self._failed:
-                self._shell.showtraceback((type(error), error, error.__traceback__))
-            return 130
         request = error if isinstance(error, SystemExit) else self.exit_request
         if request is not None:
             return self._requested_exit(request.code)
@@ -207,10 +248,9 @@ class Runner:
         if tree is None:
             shell.displayhook.final = True
             shell.run_cell(code, store_history=True)
-            self._bound_history()
             return
         number = shell.execution_count
-        shell.history_manager.store_inputs(number, code, code)
+        self._history.store_inputs(number, code, code)
         name = shell.compile.cache(code, number, raw_code=code)
         self._keep_source(name, len(code))
         try:
@@ -237,13 +277,12 @@ class Runner:
                 hook(value)
         finally:
             shell.execution_count = number + 1
-            self._bound_history()
 
     def _parse_plain(self, code):
         """The tree of `code` where it is plain Python for which nothing of IPython's
         own pipeline is needed; None otherwise."""
         shell = self._shell
-        if shell.ast_transformers or shell.input_transformers_post or not shell.autoawait:
+        if shell.uses_pipeline() or _is_automagic(shell, code):
             return None
         try:
             tree = shell.compile.ast_parse(code, "<input>")
@@ -295,14 +334,27 @@ class Runner:
             linecache.cache.pop(old, None)
             self._shell.compile._filename_map.pop(old, None)
 
-    def _bound_history(self):
-        history = self._shell.history_manager
-        gone = self._shell.execution_count - 1 - KEPT_INPUTS
-        if gone > 0:
-            for inputs in (history.input_hist_parsed, history.input_hist_raw):
-                if gone < len(inputs):
-                    inputs[gone] = ""
-            self._names.pop(f"_i{gone}", None)
+
+def _is_closed(stream):
+    """Whether nothing can be written to `stream`: closed, detached or no stream at all."""
+    try:
+        return not hasattr(stream, "write") or bool(getattr(stream, "closed", False))
+    except Exception:  # a detached one raises whatever it is asked
+        return True
+
+
+def _is_automagic(shell, code):
+    """Whether `code` is one line whose first word is a magic, without its %, and not a
+    name: `ls -l` and `cd /tmp` would pass for Python."""
+    word = _FIRST_WORD.match(code)
+    return bool(
+        word
+        and shell.automagic
+        and word[1] in shell.magics_manager.magics["line"]
+        and word[1] not in shell.user_ns
+        and word[1] not in builtins.__dict__
+        and "\n" not in code.strip()
+    )
 
 
 class _Place:

@@ -6,6 +6,7 @@ import builtins
 import os
 import sys
 import types
+import warnings
 
 
 def _import_ipython():
@@ -37,6 +38,7 @@ from IPython.core.displaypub import DisplayPublisher  # noqa: E402
 from IPython.core.error import UsageError  # noqa: E402
 from IPython.core.history import HistoryManager  # noqa: E402
 from IPython.core.profiledir import ProfileDir  # noqa: E402
+from IPython.utils.text import LSString, SList  # noqa: E402
 from pickleshare import PickleShareDB  # noqa: E402
 from traitlets import observe  # noqa: E402
 
@@ -45,6 +47,11 @@ from . import commands, figures, tracebacks  # noqa: E402
 # How many results Out and _N keep alive, and inputs In.
 KEPT_RESULTS = 64
 KEPT_INPUTS = 1000
+
+# Types that have no rich representation of their own.
+_PLAIN_TYPES = frozenset(
+    {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, range, type(...)}
+)
 
 
 class _LazyDB(PickleShareDB):
@@ -69,6 +76,24 @@ class _Profile(ProfileDir):
         pass
 
 
+class Inputs(HistoryManager):
+    """In, _i and the like, in memory and bounded."""
+
+    def store_inputs(self, line_num, source, source_raw=None):
+        source = source.rstrip("\n")
+        raw = source if source_raw is None else source_raw.rstrip("\n")
+        parsed, raws = self.input_hist_parsed, self.input_hist_raw
+        parsed.append(source)
+        raws.append(raw)
+        names = self.shell.user_ns
+        names["_iii"], names["_ii"], names["_i"] = names.get("_ii", ""), names.get("_i", ""), raw
+        names[f"_i{line_num}"] = raw
+        gone = line_num - KEPT_INPUTS
+        if 0 < gone < len(parsed):
+            parsed[gone] = raws[gone] = ""
+            names.pop(f"_i{gone}", None)
+
+
 class Publisher(DisplayPublisher):
     """display() → a "display" message."""
 
@@ -87,15 +112,20 @@ class Result(DisplayHook):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._plain = self.shell.display_formatter.formatters["text/plain"]
-        # Types with nothing to gain from the formatters: their repr is their text.
-        self._simple = frozenset(
-            t for t in (int, bool, type(...)) if self._has_default_text(t)
-        )
+        formatter = self.shell.display_formatter
+        self._plain = formatter.formatters["text/plain"]
+        others = [formatter.mimebundle_formatter, formatter.ipython_display_formatter]
+        others += [f for mime, f in formatter.formatters.items() if mime != "text/plain"]
+        self._other_printers = [f.type_printers for f in others]
 
-    def _has_default_text(self, kind):
-        printer = self._plain.type_printers.get(kind)
-        return getattr(printer, "__name__", "_repr_pprint") == "_repr_pprint"
+    def _format(self, value):
+        """display_formatter.format(), quick where only text/plain can come of it."""
+        kind = type(value)
+        if kind in _PLAIN_TYPES and not any(kind in p for p in self._other_printers):
+            if kind is int and kind not in self._plain.type_printers:
+                return {"text/plain": repr(value)}
+            return {"text/plain": self._plain(value)}
+        return self.shell.display_formatter.format(value)[0]
 
     def quiet(self):
         inputs = self.shell.history_manager.input_hist_parsed
@@ -109,10 +139,7 @@ class Result(DisplayHook):
         self.check_for_underscore()
         if result is None or self.quiet():
             return
-        if type(result) in self._simple and self._has_default_text(type(result)):
-            data = {"text/plain": repr(result)}
-        else:
-            data, _ = self.shell.display_formatter.format(result)
+        data = self._format(result)
         self.update_user_ns(result)
         self.fill_exec_result(result)
         if data:
@@ -144,6 +171,12 @@ class Result(DisplayHook):
                 names.pop(f"_{oldest}", None)
 
 
+def _warn(message, *args, **kwargs):
+    # exit() ends calls here, whatever IPython advises.
+    if not str(message).startswith("To exit:"):
+        warnings.warn(message, *args, **kwargs)
+
+
 class Shell(interactiveshell.InteractiveShell):
     """`runner` gets what is to be sent."""
 
@@ -153,6 +186,7 @@ class Shell(interactiveshell.InteractiveShell):
     def __init__(self, runner):
         self.runner = runner
         interactiveshell.PickleShareDB = _LazyDB
+        interactiveshell.warn = _warn
         super().__init__()
         # For good: entered once and never left.
         self.builtin_trap.__enter__()
@@ -161,8 +195,23 @@ class Shell(interactiveshell.InteractiveShell):
         for name in ("exit", "quit"):
             self.user_ns.pop(name, None)
             self.user_ns_hidden.pop(name, None)
+        # Traits get their values when first asked for; see uses_pipeline().
+        self.autoawait, self.ast_node_interactivity  # noqa: B018
+        self.ast_transformers, self.input_transformers_post  # noqa: B018
+        self._default_cleanup = list(self.input_transformer_manager.cleanup_transforms)
         sys.excepthook = self.excepthook
         figures.watch(self)
+
+    def uses_pipeline(self):
+        """Whether the user has changed how IPython treats input."""
+        values = self._trait_values  # the traits themselves are slow to read
+        return bool(
+            values["ast_transformers"]
+            or values["input_transformers_post"]
+            or not values["autoawait"]
+            or values["ast_node_interactivity"] != "last_expr"
+            or self.input_transformer_manager.cleanup_transforms != self._default_cleanup
+        )
 
     # What would touch the disk, start threads or colour.
 
@@ -177,7 +226,7 @@ class Shell(interactiveshell.InteractiveShell):
         self.profile_dir = _Profile(location=os.path.join(self.ipython_dir, "profile_default"))
 
     def init_history(self):
-        self.history_manager = HistoryManager(
+        self.history_manager = Inputs(
             shell=self, parent=self, enabled=False, hist_file=":memory:"
         )
         self.configurables.append(self.history_manager)
@@ -185,6 +234,12 @@ class Shell(interactiveshell.InteractiveShell):
     def init_completer(self):
         super().init_completer()
         self.Completer.use_jedi = False
+
+    def init_alias(self):
+        super().init_alias()
+        for name, command in self.alias_manager.aliases:
+            if "--color" in command:
+                self.alias_manager.define_alias(name, command.replace(" --color", ""))
 
     def init_virtualenv(self):
         pass
@@ -199,7 +254,8 @@ class Shell(interactiveshell.InteractiveShell):
     # What would print.
 
     def _showtraceback(self, etype, evalue, stb):
-        self.runner.send_error(etype, evalue, self.InteractiveTB.stb2text(stb))
+        text = self.InteractiveTB.stb2text(stb)
+        self.runner.send_error(etype, tracebacks.value_of(evalue), text)
 
     def showtraceback(self, exc_tuple=None, filename=None, tb_offset=None,
                       exception_only=False, running_compiled_code=False):
@@ -211,8 +267,11 @@ class Shell(interactiveshell.InteractiveShell):
         if issubclass(etype, SystemExit):
             self.runner.exit_request = value
             return
+        # First, and once: where str() of it hangs, an interrupt ends the whole attempt,
+        # while IPython would swallow it and go on.
+        value_text = tracebacks.value_of(value)
         text = tracebacks.text_of(self, etype, value, tb)
-        self.runner.send_error(etype, value, text)
+        self.runner.send_error(etype, value_text, text)
         if self.call_pdb:
             self.debugger(force=True)
 
@@ -220,7 +279,7 @@ class Shell(interactiveshell.InteractiveShell):
         self.showtraceback(filename=filename)
 
     def show_usage_error(self, exc):
-        self.runner.send_error(UsageError, exc, f"UsageError: {exc}")
+        self.runner.send_error(UsageError, str(exc), f"UsageError: {exc}")
 
     # Commands: `!command`, `%system`.
 
@@ -230,6 +289,10 @@ class Shell(interactiveshell.InteractiveShell):
         self.user_ns["_exit_code"] = status
 
     system_piped = system_raw = system
+
+    def getoutput(self, command, split=True, depth=0):
+        text = commands.output(self.var_expand(command, depth=depth + 1), os.environ.get("SHELL"))
+        return SList(text.splitlines()) if split else LSString(text)
 
     # %matplotlib, %pylab.
 

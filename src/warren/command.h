@@ -27,6 +27,7 @@ void add_key_commands(CLI::App& app, Action& chosen);
 void add_sandbox_commands(CLI::App& app, Action& chosen);
 void add_template_commands(CLI::App& app, Action& chosen);
 void add_mcp_command(CLI::App& app, Action& chosen);
+void add_doctor_command(CLI::App& app, Action& chosen);
 
 // Runs `body` with a client for the server until it returns.
 Result<int> with_server(const std::function<Task<Result<int>>(std::shared_ptr<ApiClient>)>& body);

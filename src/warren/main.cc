@@ -22,6 +22,7 @@ int run(int argc, char** argv) {
   warren::cli::add_key_commands(app, chosen);
   warren::cli::add_template_commands(app, chosen);
   warren::cli::add_mcp_command(app, chosen);
+  warren::cli::add_doctor_command(app, chosen);
   app.add_subcommand("version", "Print the version")->callback([&chosen] {
     chosen = []() -> warren::Result<int> {
       WARREN_TRY(warren::cli::print(STDOUT_FILENO, "warren " WARREN_VERSION "\n"));

@@ -17,6 +17,7 @@ import threading
 # The call that this thread or task belongs to.
 owner = contextvars.ContextVar("warren_call", default=None)
 
+_owner = owner.get
 _write = os.write
 _this_thread = threading.get_ident
 # Text that is held back for the end of its line goes out beyond this size.
@@ -118,34 +119,31 @@ class CallWriter(io.RawIOBase):
         return True
 
     def write(self, data):
-        size = data.nbytes if isinstance(data, memoryview) else len(data)
+        if type(data) is not bytes:
+            data = bytes(data)
+        size = len(data)
         attribution = self._attribution
-        if not attribution.is_direct():
-            attribution.late(self._stream, bytes(data))
+        if _owner() != attribution.running and not attribution.is_direct():
+            attribution.late(self._stream, data)
             return size
         if attribution.last_writer is not self:
             attribution.flush_held()
             attribution.last_writer = self
         me = _this_thread()
-        if size < _HELD and data[-1:] != b"\n":
-            held = self._held.get(me)
-            data = bytes(data) if held is None else held + bytes(data)
-            if len(data) < _HELD:
-                self._held[me] = data
-                return size
-            self._held.pop(me, None)
-        elif self._held:
-            held = self._held.pop(me, None)
-            if held is not None:
-                if size >= _HELD:
-                    self._put(held)
-                else:
-                    data = held + bytes(data)
-        self._put(data)
+        held = self._held.pop(me, None)
+        if held is not None:
+            if size < _HELD:
+                data = held + data
+            else:
+                self._put(held)
+        if data[-1:] != b"\n" and len(data) < _HELD:
+            self._held[me] = data
+        else:
+            self._put(data)
         return size
 
     def _put(self, data):
-        size = data.nbytes if isinstance(data, memoryview) else len(data)
+        size = len(data)
         try:
             done = _write(self._fd, data)
         except BlockingIOError:
@@ -153,7 +151,7 @@ class CallWriter(io.RawIOBase):
         if done == size:
             return
         # A signal came in between, or a child has made the shared pipe non-blocking.
-        view = memoryview(data).cast("B")[done:]
+        view = memoryview(data)[done:]
         while view:
             try:
                 view = view[_write(self._fd, view) :]

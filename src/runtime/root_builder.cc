@@ -104,8 +104,8 @@ Result<void> empty_folder(const fs::path& folder) {
 
 Result<void> finish_root(const TemplateDefinition& definition, const fs::path& root) {
   // What is of this machine, of the build, or only in the way. /dev is the sandbox's own.
-  for (const char* folder : {"dev", "tmp", "var/tmp", "run", "var/cache/apt", "var/lib/apt/lists",
-                             "etc/apt/sources.list.d"})
+  for (const char* folder :
+       {"dev", "tmp", "var/tmp", "run", "var/cache/apt", "var/lib/apt/lists", "etc/apt/sources.list.d"})
     WARREN_TRY(empty_folder(root / folder));
   std::error_code error;
   for (const char* path : {"etc/machine-id", "var/lib/dbus/machine-id", "etc/apt/apt.conf.d/99mmdebstrap",

@@ -44,7 +44,7 @@ bool is_suite(std::string_view text) { return text.size() <= 64 && all_of(text, 
 bool is_file_path(std::string_view text) {
   std::filesystem::path path(text);
   return text.size() > 1 && text[0] == '/' && text.back() != '/' &&
-         text.find('\0') == std::string_view::npos && path.lexically_normal() == path;
+         text.find('\0') == std::string_view::npos && path.lexically_normal().string() == text;
 }
 
 Result<std::string> string_of(const toml::node& node, std::string_view key) {

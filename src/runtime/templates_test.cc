@@ -74,7 +74,8 @@ TEST_F(TemplatesTest, ADefinitionIsRead) {
 
 TEST_F(TemplatesTest, AnExtensionHasThePackagesAndFilesOfItsBase) {
   define("base", kBase);
-  define("more", "description = 'more'\nextends = 'base'\npackages = ['jq', 'git']\nfiles = {'/etc/b' = 'mine'}");
+  define("more",
+         "description = 'more'\nextends = 'base'\npackages = ['jq', 'git']\nfiles = {'/etc/b' = 'mine'}");
   auto definition = read("more");
   ASSERT_TRUE(definition) << definition.error().message();
   EXPECT_EQ(definition->description, "more");
@@ -98,8 +99,8 @@ TEST_F(TemplatesTest, BrokenDefinitionsAreRefusedWithTheReason) {
   expect_refused("suite = '--mode=fakeroot'", "suite");
   expect_refused("suite = 3", "string");
   expect_refused("suite = ", ":1:");
-  for (const char* name : {"--option", "a b", "git,curl", "git=1.0", "git/sid", "git-", "git+", "?all", "~n", "A",
-                           "", "git\\u0000"})
+  for (const char* name : {"--option", "a b", "git,curl", "git=1.0", "git/sid", "git-", "git+", "?all", "~n",
+                           "A", "", "git\\u0000"})
     expect_refused("suite = 'bookworm'\npackages = [\"" + std::string(name) + "\"]", "package");
   for (const char* path : {"etc/a", "/etc/../../a", "/", "/etc/", "/etc//a", "/./a"})
     expect_refused("suite = 'bookworm'\nfiles = {\"" + std::string(path) + "\" = ''}", "path");
@@ -118,11 +119,14 @@ TEST_F(TemplatesTest, TheDigestFollowsWhatIsBuiltAndNothingElse) {
   define("base", kBase);
   const std::string before = read("base")->digest();
   EXPECT_EQ(before.size(), 16U);
-  define("base", "packages = ['curl', 'git', 'git']\nsuite = 'bookworm'\nfiles = {'/etc/b' = 'base', '/etc/a' = 'base'}");
+  define("base",
+         "packages = ['curl', 'git', 'git']\nsuite = 'bookworm'\nfiles = {'/etc/b' = 'base', '/etc/a' = "
+         "'base'}");
   EXPECT_EQ(read("base")->digest(), before) << "order, repetition and description do not matter";
-  for (const char* other : {"suite = 'trixie'\npackages = ['curl', 'git']\nfiles = {'/etc/b' = 'base', '/etc/a' = 'base'}",
-                            "suite = 'bookworm'\npackages = ['curl']\nfiles = {'/etc/b' = 'base', '/etc/a' = 'base'}",
-                            "suite = 'bookworm'\npackages = ['curl', 'git']\nfiles = {'/etc/b' = 'base', '/etc/a' = 'x'}"}) {
+  for (const char* other :
+       {"suite = 'trixie'\npackages = ['curl', 'git']\nfiles = {'/etc/b' = 'base', '/etc/a' = 'base'}",
+        "suite = 'bookworm'\npackages = ['curl']\nfiles = {'/etc/b' = 'base', '/etc/a' = 'base'}",
+        "suite = 'bookworm'\npackages = ['curl', 'git']\nfiles = {'/etc/b' = 'base', '/etc/a' = 'x'}"}) {
     define("base", other);
     EXPECT_NE(read("base")->digest(), before) << other;
   }
@@ -162,8 +166,9 @@ TEST_F(TemplatesTest, AFinishedRootHasNothingOfThisMachine) {
   write(root / "dev/null", "");
   auto finished = finish_root(*read("base"), root);
   ASSERT_TRUE(finished) << finished.error().message();
-  for (const char* gone : {"etc/machine-id", "etc/apt/sources.list.d/0000mirror.list", "etc/apt/apt.conf.d/99mmdebstrap",
-                           "usr/lib/python3.11/EXTERNALLY-MANAGED", "dev/null"})
+  for (const char* gone :
+       {"etc/machine-id", "etc/apt/sources.list.d/0000mirror.list", "etc/apt/apt.conf.d/99mmdebstrap",
+        "usr/lib/python3.11/EXTERNALLY-MANAGED", "dev/null"})
     EXPECT_FALSE(fs::exists(root / gone)) << gone;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     if (!entry.is_regular_file()) continue;
@@ -192,8 +197,9 @@ TEST_F(TemplatesTest, SourcesOfBothFormatsAreFoundAndThirdPartiesAreNot) {
         "Types: deb\nEnabled: no\nURIs: http://off.example/debian\nSuites: bookworm\nComponents: main\n");
   write(folder_ / "apt/sources.list.d/off.list.disabled", "deb http://off.example/debian bookworm main\n");
   auto sources = host_apt_sources(folder_ / "apt", "bookworm");
-  EXPECT_THAT(sources, ElementsAre(HasSubstr("http://mirror.example/debian bookworm main"),
-                                   HasSubstr("http://mirror.example/debian-security bookworm-security main")));
+  EXPECT_THAT(sources,
+              ElementsAre(HasSubstr("http://mirror.example/debian bookworm main"),
+                          HasSubstr("http://mirror.example/debian-security bookworm-security main")));
 }
 
 TEST_F(TemplatesTest, WithoutSourcesOfItsOwnAMachineUsesThePublicOnes) {
@@ -205,7 +211,8 @@ TEST_F(TemplatesTest, WithoutSourcesOfItsOwnAMachineUsesThePublicOnes) {
 TEST(ChildLines, HandsOutLinesAndTheExitCode) {
   std::vector<std::string> lines;
   ChildHandlers handlers{[&](std::string_view line) { lines.emplace_back(line); }, nullptr, Seconds(5)};
-  auto code = run_lines({"/bin/sh", "-c", "echo one; echo two >&2; printf 'three\\rfour'; echo; exit 7"}, {}, handlers);
+  auto code = run_lines({"/bin/sh", "-c", "echo one; echo two >&2; printf 'three\\rfour'; echo; exit 7"}, {},
+                        handlers);
   ASSERT_TRUE(code);
   EXPECT_EQ(*code, 7);
   EXPECT_THAT(lines, ElementsAre("one", "two", "three", "four"));

@@ -13,7 +13,12 @@
 #include <string>
 #include <utility>
 
+#include "agent/directory.h"
 #include "agent/exec.h"
+#include "agent/file_read.h"
+#include "agent/file_write.h"
+#include "agent/process_tree.h"
+#include "agent/request.h"
 
 namespace warren::agent {
 
@@ -59,8 +64,12 @@ Task<void> guarded(std::shared_ptr<Stream> stream, Task<void> task) {
 
 }  // namespace
 
-Agent::Agent(asio::io_context& context, UniqueFd control)
-    : context_(context), control_(context, control.release()), reaper_(context.get_executor()) {}
+Agent::Agent(asio::io_context& context, UniqueFd control, Options options)
+    : context_(context),
+      control_(context, control.release()),
+      reaper_(context.get_executor()),
+      python_(context.get_executor(), reaper_, std::move(options.runner)),
+      warm_(options.warm) {}
 
 void Agent::run() {
   control_.non_blocking(true);
@@ -87,6 +96,17 @@ void Agent::accept(UniqueFd socket) {
                                                serve(std::move(stream), std::move(request));
                                              });
   connection_->start();
+  if (std::exchange(warm_, false)) python_.warm();
+}
+
+void Agent::info(Stream& stream, json::object object) {
+  Request request(std::move(object));
+  if (auto valid = request.finish(); !valid) return stream.close(valid.error());
+  json::object result;
+  // Every process but this one.
+  result["processes"] = all_processes().size() - 1;
+  result["runner"] = python_.state();
+  stream.close(result);
 }
 
 void Agent::serve(std::shared_ptr<Stream> stream, json::object request) {
@@ -97,6 +117,13 @@ void Agent::serve(std::shared_ptr<Stream> stream, json::object request) {
     asio::co_spawn(executor, guarded(stream, std::move(task)), asio::detached);
   };
   if (op == "exec") return begin(exec(executor, reaper_, stream, std::move(request)));
+  if (op == "python") return begin(python_.call(stream, std::move(request)));
+  if (op == "read") return begin(read_file(stream, std::move(request)));
+  if (op == "write") return begin(write_file(stream, std::move(request)));
+  if (op == "list") return begin(list_directory(stream, std::move(request)));
+  if (op == "stat") return begin(stat_path(stream, std::move(request)));
+  if (op == "remove") return begin(remove_path(stream, std::move(request)));
+  if (op == "info") return info(*stream, std::move(request));
   stream->close(Error(ErrorKind::kInvalid, "unknown op \"" + op + "\""));
 }
 

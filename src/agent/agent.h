@@ -10,17 +10,25 @@
 #include <vector>
 
 #include "agent/connection.h"
+#include "agent/python.h"
 #include "agent/reaper.h"
 #include "base/task.h"
 #include "base/unique_fd.h"
 
 namespace warren::agent {
 
+struct Options {
+  // What starts the Python session.
+  std::vector<std::string> runner{"/usr/bin/python3", "/usr/lib/warren/repl/main.py"};
+  // Start it with the first connection, not with the first call.
+  bool warm = false;
+};
+
 class Agent {
  public:
   // `control` is the SOCK_SEQPACKET socket over which the runtime sends each connection:
   // the message "C" with one descriptor.
-  Agent(boost::asio::io_context& context, UniqueFd control);
+  Agent(boost::asio::io_context& context, UniqueFd control, Options options);
 
   // Serves until the control socket ends, which is the sandbox's end.
   void run();
@@ -28,11 +36,14 @@ class Agent {
  private:
   Task<void> take_connections();
   void accept(UniqueFd socket);
+  void info(Stream& stream, boost::json::object request);
   void serve(std::shared_ptr<Stream> stream, boost::json::object request);
 
   boost::asio::io_context& context_;
   boost::asio::posix::stream_descriptor control_;
   Reaper reaper_;
+  Python python_;
+  bool warm_;
   std::shared_ptr<Connection> connection_;
 };
 

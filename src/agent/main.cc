@@ -1,5 +1,7 @@
 // warren-agent: process 1 of every sandbox. Descriptor 3 is the control socket; see
-// agent/agent.h. It also works as an ordinary process, which then becomes its orphans' reaper.
+// agent/agent.h. `--warm` starts the Python session with the first connection; `--runner
+// PROGRAM ARGUMENT…`, the last option, says what it is started by. It also works as an ordinary process,
+// which then becomes its orphans' reaper.
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -11,6 +13,8 @@
 #include <boost/asio/io_context.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "agent/agent.h"
 #include "base/unique_fd.h"
@@ -27,9 +31,23 @@ void lower_oom_score() {
   }
 }
 
+bool parse(std::vector<std::string> arguments, warren::agent::Options& options) {
+  for (auto argument = arguments.begin(); argument != arguments.end(); ++argument) {
+    if (*argument == "--warm") {
+      options.warm = true;
+    } else if (*argument == "--runner" && argument + 1 != arguments.end()) {
+      options.runner.assign(argument + 1, arguments.end());
+      return true;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   ::prctl(PR_SET_DUMPABLE, 0);
   ::signal(SIGPIPE, SIG_IGN);
   ::umask(022);
@@ -46,8 +64,10 @@ int main() {
   ::mallopt(M_MMAP_THRESHOLD, 8 * 1024 * 1024);
   ::mallopt(M_TRIM_THRESHOLD, 2 * 1024 * 1024);
 
+  warren::agent::Options options;
+  if (!parse({argv + 1, argv + argc}, options)) return 2;
   boost::asio::io_context context(1);
-  warren::agent::Agent agent(context, warren::UniqueFd(kControl));
+  warren::agent::Agent agent(context, warren::UniqueFd(kControl), std::move(options));
   agent.run();
   // The kernel, or whoever started this, ends the rest; destructors would only wait.
   ::_exit(0);

@@ -61,9 +61,10 @@ std::optional<std::string> read_some(int fd, std::size_t limit) {
   const std::size_t size = std::min(limit, std::max(readable_bytes(fd), kSmallRead));
   std::string bytes;
   ssize_t got = 0;
-  bytes.resize_and_overwrite(size, [&](char* to, std::size_t room) -> std::size_t {
+  // GCC 12 tells the function of the rounded capacity, not of the size asked for.
+  bytes.resize_and_overwrite(size, [&](char* to, std::size_t) -> std::size_t {
     do {
-      got = ::read(fd, to, room);
+      got = ::read(fd, to, size);
     } while (got < 0 && errno == EINTR);
     return got > 0 ? static_cast<std::size_t>(got) : 0;
   });

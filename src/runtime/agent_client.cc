@@ -243,7 +243,7 @@ class Stream : public AgentStream {
         co_await writable->async_wait(kWaiting);
         continue;
       }
-      if (room >= bytes.size()) {
+      if (rest.size() == bytes.size() && room >= bytes.size()) {
         link->session().send_input(*state, std::move(bytes));
         rest = {};
       } else {

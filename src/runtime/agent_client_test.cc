@@ -1,19 +1,333 @@
+// Commands, from the host's client through a real agent and back.
 #include "runtime/agent_client.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/json/array.hpp>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "base/clock.h"
 #include "runtime/agent_under_test.h"
 
 namespace warren::runtime {
 namespace {
 
-TEST(AgentClientTest, ACommandsOutputAndExitCodeComeBack) {
+namespace asio = boost::asio;
+namespace json = boost::json;
+
+Task<void> sleep_for(Executor executor, Millis time) {
+  asio::steady_timer timer(executor, time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+// Whether a process runs that was started as `command`.
+bool is_running(AgentUnderTest& agent, const std::string& command) {
+  return agent.shell("pgrep -f '^" + command + "$' >/dev/null").number("exit_code") == 0;
+}
+
+std::string file_content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+class AgentClientTest : public ::testing::Test {
+ protected:
   AgentUnderTest agent;
+};
+
+TEST_F(AgentClientTest, ACommandsOutputAndExitCodeComeBack) {
   const Answer answer = agent.shell("echo out; echo err >&2; exit 7");
   EXPECT_FALSE(answer.failure) << answer.failure->message();
   EXPECT_EQ(answer.output, "out\n");
   EXPECT_EQ(answer.error_output, "err\n");
   EXPECT_EQ(answer.number("exit_code"), 7);
+  EXPECT_EQ(answer.number("stdout_bytes"), 4);
+  EXPECT_FALSE(answer.flag("timed_out"));
+  EXPECT_FALSE(answer.flag("cancelled"));
+}
+
+TEST_F(AgentClientTest, ASignalledCommandTellsItsSignal) {
+  const Answer answer = agent.shell("kill -SEGV $$");
+  EXPECT_EQ(answer.number("exit_code"), 128 + SIGSEGV);
+  EXPECT_EQ(answer.number("signal"), SIGSEGV);
+}
+
+TEST_F(AgentClientTest, ADeadlineEndsTheCommandAndLeavesNothingBehind) {
+  const auto began = Clock::now();
+  const Answer answer = agent.shell("echo a; sleep 1234.5", {{"timeout_ms", 300}});
+  EXPECT_LT(Clock::now() - began, Millis(1500));
+  EXPECT_TRUE(answer.flag("timed_out"));
+  EXPECT_EQ(answer.output, "a\n");
+  EXPECT_FALSE(is_running(agent, "sleep 1234.5"));
+  EXPECT_EQ(agent.shell("echo ok").output, "ok\n");
+}
+
+TEST_F(AgentClientTest, ACommandThatIgnoresSigtermIsKilled) {
+  const auto began = Clock::now();
+  const Answer answer =
+      agent.shell("trap '' TERM; echo a; while :; do sleep 0.1; done", {{"timeout_ms", 100}});
+  EXPECT_LT(Clock::now() - began, Millis(4000));
+  EXPECT_TRUE(answer.flag("timed_out"));
+  EXPECT_EQ(answer.number("signal"), SIGKILL);
+  EXPECT_FALSE(answer.flag("oom")) << "it was the agent that killed it";
+}
+
+TEST_F(AgentClientTest, GrandchildrenInOtherSessionsEndToo) {
+  const Answer answer =
+      agent.shell("(setsid sleep 1234.6 &) ; (sleep 1234.7 & exec setsid sleep 1234.8) & wait; sleep 1234.9",
+                  {{"timeout_ms", 300}});
+  EXPECT_TRUE(answer.flag("timed_out"));
+  for (const char* command : {"sleep 1234.6", "sleep 1234.7", "sleep 1234.8", "sleep 1234.9"})
+    EXPECT_FALSE(is_running(agent, command)) << command;
+}
+
+TEST_F(AgentClientTest, AChildInTheBackgroundNeitherHoldsTheCallNorIsEnded) {
+  const auto began = Clock::now();
+  const Answer answer =
+      agent.shell("(while :; do echo noise; sleep 0.05; done) & sleep 60.25 & echo started");
+  EXPECT_LT(Clock::now() - began, Millis(2000));
+  EXPECT_EQ(answer.number("exit_code"), 0);
+  EXPECT_TRUE(answer.output.find("started\n") != std::string::npos);
+  EXPECT_TRUE(is_running(agent, "sleep 60.25"));
+  agent.shell("sleep 0.3; pkill -f '^sleep 60.25$'");
+}
+
+TEST_F(AgentClientTest, AChildInTheBackgroundGetsNoSigpipe) {
+  agent.shell(
+      "(trap 'echo pipe > /tmp/warren-agent-test-pipe' PIPE; for i in 1 2 3 4; do sleep 0.1; echo x; done;"
+      " echo lived > /tmp/warren-agent-test-pipe) & true");
+  const Answer answer =
+      agent.shell("sleep 1; cat /tmp/warren-agent-test-pipe; rm -f /tmp/warren-agent-test-pipe");
+  EXPECT_EQ(answer.output, "lived\n");
+}
+
+TEST_F(AgentClientTest, WithoutInputACommandReadsItsEnd) {
+  EXPECT_EQ(agent.shell("cat; echo end").output, "end\n");
+}
+
+TEST_F(AgentClientTest, InputReachesTheCommandThroughItsWindow) {
+  const std::string input(5 * 1024 * 1024, 'i');
+  json::object request{{"op", "exec"}, {"argv", {"/usr/bin/wc", "-c"}}, {"input", true}};
+  EXPECT_EQ(agent.call(request, input).output, "5242880\n");
+}
+
+TEST_F(AgentClientTest, ACommandThatReadsNoInputEndsAllTheSame) {
+  json::object request{{"op", "exec"}, {"argv", {"/bin/true"}}, {"input", true}};
+  const Answer answer = agent.call(request, std::string(3 * 1024 * 1024, 'i'));
+  EXPECT_EQ(answer.number("exit_code"), 0);
+}
+
+TEST_F(AgentClientTest, BytesThatAreNotTextComeAsTheyAre) {
+  EXPECT_EQ(agent.shell("printf '\\xff\\xfe\\x00'").output, std::string("\xff\xfe\x00", 3));
+}
+
+TEST_F(AgentClientTest, ALongLineIsComplete) {
+  EXPECT_EQ(agent.shell("head -c 200000 /dev/zero | tr '\\0' x").output, std::string(200'000, 'x'));
+}
+
+TEST_F(AgentClientTest, ArgumentsAndEnvironmentAreTakenLiterally) {
+  const std::string odd = "a \"b\" 'c' $(id) `id`\n\xF0\x9F\xA4\xA3 \\";
+  json::object request{{"op", "exec"},
+                       {"argv", {"/bin/sh", "-c", "printf %s \"$1\"; printf %s \"$ODD\"", "sh", odd}},
+                       {"env", {{"ODD", odd}}},
+                       {"cwd", "/"}};
+  EXPECT_EQ(agent.call(request).output, odd + odd);
+}
+
+TEST_F(AgentClientTest, TheEnvironmentIsTheDocumentedOne) {
+  const Answer answer = agent.shell("echo $HOME $USER $LANG $SHELL $PATH; pwd");
+  EXPECT_EQ(
+      answer.output,
+      "/root root C.UTF-8 /bin/bash /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n/root\n");
+}
+
+TEST_F(AgentClientTest, NothingOfTheAgentsIsOpenInACommand) {
+  EXPECT_EQ(agent.call({{"op", "exec"}, {"argv", {"/bin/ls", "/proc/self/fd"}}}).output, "0\n1\n2\n3\n");
+}
+
+TEST_F(AgentClientTest, OrphansLeaveNoZombies) {
+  agent.shell("for i in $(seq 200); do sh -c 'sleep 0.1 &'; done");
+  const Answer answer =
+      agent.shell("sleep 0.5; ps -o stat= --ppid " + std::to_string(agent.pid()) + " | grep -c Z");
+  EXPECT_EQ(answer.output, "0\n");
+}
+
+TEST_F(AgentClientTest, ATerminalHasItsSizeAndTellsOfAnother) {
+  json::object terminal{{"tty", {{"rows", 30}, {"cols", 100}}}};
+  EXPECT_EQ(agent.shell("stty size; tty -s && echo yes", terminal).output, "30 100\r\nyes\r\n");
+  std::string output;
+  agent.run([](AgentUnderTest& agent, json::object request, std::string& output)
+                -> Task<void> {
+    auto stream = agent.client().open(request).value();
+    bool resized = false;
+    for (;;) {
+      auto event = co_await stream->next();
+      if (!event || std::holds_alternative<StreamClose>(*event)) break;
+      if (auto* data = std::get_if<StreamData>(&*event)) output += data->bytes;
+      if (!resized && output.find("ready") != std::string::npos) {
+        json::object message{{"resize", {{"rows", 31}, {"cols", 101}}}};
+        stream->control(std::move(message));
+        resized = true;
+      }
+    }
+  }(agent,
+                json::object{{"op", "exec"},
+                             {"argv",
+                              {"/bin/bash", "-c",
+                               "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done"}},
+                             {"tty", {{"rows", 30}, {"cols", 100}}},
+                             {"timeout_ms", 5000}},
+                output));
+  EXPECT_EQ(output, "ready\r\n31 101\r\n");
+}
+
+TEST_F(AgentClientTest, ATerminalTakesInputAndItsEnd) {
+  json::object request{{"op", "exec"}, {"argv", {"/bin/cat"}}, {"tty", json::object()}, {"timeout_ms", 5000}};
+  const Answer answer = agent.call(request, "hello\n");
+  EXPECT_EQ(answer.output, "hello\r\nhello\r\n");
+  EXPECT_EQ(answer.number("exit_code"), 0);
+}
+
+TEST_F(AgentClientTest, ASignalIsPassedOnToTheCommandsGroup) {
+  Answer answer;
+  agent.run([](AgentUnderTest& agent, Answer& answer) -> Task<void> {
+    json::object request{{"op", "exec"}, {"argv", {"/bin/sleep", "60"}}};
+    auto stream = agent.client().open(request).value();
+    json::object message{{"signal", SIGINT}};
+    stream->control(std::move(message));
+    answer = co_await read_all(stream);
+  }(agent, answer));
+  EXPECT_EQ(answer.number("exit_code"), 128 + SIGINT);
+}
+
+TEST_F(AgentClientTest, CancelEndsTheCommandAndSaysSo) {
+  Answer answer;
+  agent.run([](AgentUnderTest& agent, Answer& answer) -> Task<void> {
+    json::object request{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "echo begun; sleep 1235.5 & wait"}}};
+    auto stream = agent.client().open(request).value();
+    co_await stream->next();
+    stream->cancel();
+    answer = co_await read_all(stream);
+  }(agent, answer));
+  EXPECT_TRUE(answer.flag("cancelled"));
+  EXPECT_FALSE(is_running(agent, "sleep 1235.5"));
+}
+
+TEST_F(AgentClientTest, AStreamThatIsDroppedEndsItsCommand) {
+  agent.run([](AgentUnderTest& agent) -> Task<void> {
+    {
+      json::object request{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "echo begun; sleep 1236.5"}}};
+      auto stream = agent.client().open(request).value();
+      co_await stream->next();
+    }
+    co_await sleep_for(agent.context().get_executor(), Millis(300));
+  }(agent));
+  EXPECT_FALSE(is_running(agent, "sleep 1236.5"));
+}
+
+TEST_F(AgentClientTest, ANewConnectionEndsWhatRanOnTheOldOne) {
+  agent.run([](AgentUnderTest& agent) -> Task<void> {
+    json::object request{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "echo begun; sleep 1237.5"}}};
+    auto stream = agent.client().open(request).value();
+    co_await stream->next();
+    agent.reconnect();
+    const auto event = co_await stream->next();
+    EXPECT_FALSE(event);
+    EXPECT_EQ(event ? ErrorKind::kInternal : event.error().kind(), ErrorKind::kUnavailable);
+    co_await sleep_for(agent.context().get_executor(), Millis(300));
+  }(agent));
+  EXPECT_FALSE(is_running(agent, "sleep 1237.5"));
+  EXPECT_EQ(agent.shell("echo ok").output, "ok\n");
+}
+
+TEST_F(AgentClientTest, TwoCommandsKeepTheirOutputsApart) {
+  Answer first;
+  Answer second;
+  agent.run([](AgentUnderTest& agent, Answer& first, Answer& second) -> Task<void> {
+    json::object a{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "for i in $(seq 2000); do echo aaaa; done"}}};
+    json::object b{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "for i in $(seq 2000); do echo bbbb; done"}}};
+    auto one = agent.client().open(a).value();
+    auto two = agent.client().open(b).value();
+    first = co_await read_all(one);
+    second = co_await read_all(two);
+  }(agent, first, second));
+  EXPECT_EQ(first.output.size(), 10'000U);
+  EXPECT_EQ(first.output.find('b'), std::string::npos);
+  EXPECT_EQ(second.output.size(), 10'000U);
+  EXPECT_EQ(second.output.find('a'), std::string::npos);
+}
+
+TEST_F(AgentClientTest, AStreamThatNobodyReadsStopsNoOther) {
+  agent.run([](AgentUnderTest& agent) -> Task<void> {
+    json::object flood{{"op", "exec"}, {"argv", {"/usr/bin/yes"}}};
+    std::vector<std::shared_ptr<AgentStream>> unread;
+    for (int i = 0; i < 8; ++i) unread.push_back(agent.client().open(flood).value());
+    co_await sleep_for(agent.context().get_executor(), Millis(300));
+    json::object request{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "head -c 8M /dev/zero"}}};
+    const Answer answer = co_await read_all(agent.client().open(request).value());
+    EXPECT_EQ(answer.output.size(), 8U * 1024 * 1024);
+  }(agent));
+}
+
+TEST_F(AgentClientTest, LongOutputIsAlsoKeptInAFile) {
+  const Answer answer = agent.shell("head -c 300000 /dev/zero; echo short >&2", {{"spool_after", 1000}});
+  EXPECT_EQ(answer.output.size(), 300'000U);
+  ASSERT_NE(answer.text("stdout_file"), "");
+  EXPECT_EQ(answer.text("stderr_file"), "");
+  EXPECT_EQ(file_content(answer.text("stdout_file")), answer.output);
+  ::unlink(answer.text("stdout_file").c_str());
+}
+
+TEST_F(AgentClientTest, BadRequestsAreRefusedByName) {
+  const auto message = [&](json::object request) {
+    const Answer answer = agent.call(std::move(request));
+    return answer.failure ? std::string(name_of(answer.failure->kind())) + ": " + answer.failure->message()
+                          : "";
+  };
+  EXPECT_EQ(message({{"op", "fly"}}), "invalid: unknown op \"fly\"");
+  EXPECT_EQ(message({{"op", "exec"}}), "invalid: \"argv\" must name a program");
+  EXPECT_EQ(message({{"op", "exec"}, {"argv", {"true"}}, {"colour", "red"}}),
+            "invalid: unknown member \"colour\"");
+  EXPECT_EQ(message({{"op", "exec"}, {"argv", {"true"}}, {"timeout_ms", "1"}}),
+            "invalid: \"timeout_ms\" must be a whole number from 0 to 8640000000");
+  EXPECT_EQ(message({{"op", "exec"}, {"argv", {"no-such-program"}}}),
+            "invalid: cannot execute no-such-program: No such file or directory");
+  EXPECT_EQ(message({{"op", "exec"}, {"argv", {"true"}}, {"cwd", "/no/such"}}),
+            "invalid: cannot enter the folder /no/such: No such file or directory");
+  EXPECT_EQ(message({{"op", "exec"}, {"argv", {"/etc/passwd"}}}),
+            "invalid: cannot execute /etc/passwd: Permission denied");
+  EXPECT_EQ(message({{"op", "exec"}, {"argv", {"true"}}, {"env", {{"A=B", "c"}}}}),
+            "invalid: \"env\": a variable's name must not be empty nor contain \"=\" or NUL");
+}
+
+TEST_F(AgentClientTest, TheAgentsDeathIsToldAsAFailure) {
+  agent.run([](AgentUnderTest& agent) -> Task<void> {
+    json::object request{{"op", "exec"}, {"argv", {"/bin/sleep", "1238.5"}}};
+    auto stream = agent.client().open(request).value();
+    ::kill(agent.pid(), SIGKILL);
+    const auto event = co_await stream->next();
+    EXPECT_FALSE(event);
+    EXPECT_EQ(event ? ErrorKind::kInternal : event.error().kind(), ErrorKind::kUnavailable);
+  }(agent));
+  EXPECT_TRUE(agent.shell("true").failure);
+  ::system("kill $(pgrep -f '^/bin/sleep 1238.5$')");
+}
+
+TEST_F(AgentClientTest, InfoCountsProcesses) {
+  const Answer answer = agent.call({{"op", "info"}});
+  EXPECT_EQ(answer.text("runner"), "none");
+  EXPECT_GE(answer.number("processes"), 0);
 }
 
 }  // namespace

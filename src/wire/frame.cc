@@ -133,7 +133,9 @@ Result<std::optional<Frame>> Decoder::next() {
     header_ = *header;
     filled_ = 0;
     payload_.clear();
-    payload_.resize_and_overwrite(header->length, [](char*, std::size_t size) { return size; });
+    // GCC 12 tells the function of the rounded capacity, not of the size asked for.
+    payload_.resize_and_overwrite(header->length,
+                                  [size = header->length](char*, std::size_t) { return std::size_t{size}; });
   }
   const std::size_t copied = std::min(raw_size(), payload_.size() - filled_);
   if (copied > 0) std::memcpy(payload_.data() + filled_, raw_.data() + raw_begin_, copied);

@@ -1,0 +1,80 @@
+// The op "python": one session, one call at a time, the others in a queue. The session's
+// process is a Runner, started when it is first needed and replaced when it has died.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/connection.h"
+#include "agent/event.h"
+#include "agent/late_output.h"
+#include "agent/reaper.h"
+#include "agent/runner.h"
+#include "agent/spool.h"
+#include "base/task.h"
+
+namespace warren::agent {
+
+class Python : private Runner::Listener {
+ public:
+  // `command` starts the session's process.
+  Python(Executor executor, Reaper& reaper, std::vector<std::string> command);
+
+  // Serves the stream to its end. See wire/protocol.h for what `request` says.
+  Task<void> call(std::shared_ptr<Stream> stream, boost::json::object request);
+
+  // Starts the process if there is none, so that the first call finds it ready.
+  void warm();
+
+  // "idle", "busy", "starting" or "none".
+  std::string_view state() const;
+
+ private:
+  // The call that runs.
+  struct Call {
+    std::shared_ptr<Stream> stream;
+    std::int64_t id = 0;
+    std::uint64_t bytes[wire::kChannels] = {};
+    std::optional<Spool> spools[wire::kChannels];
+    std::optional<boost::json::object> done;  // what the runner said at its end
+  };
+  struct Ticket {
+    explicit Ticket(const Executor& executor) : changed(executor) {}
+    Event changed;
+  };
+  struct PythonRequest;
+
+  Task<void> run(std::shared_ptr<Stream> stream, PythonRequest request, Millis queued);
+  Task<bool> wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr<Ticket> ticket);
+  // Starts the runner if needed and waits until it is ready or the stream is cancelled.
+  Task<Result<void>> ready(std::shared_ptr<Stream> stream);
+  // Interrupts the call that runs, and kills the runner if it takes no notice.
+  Task<void> stop_call(StartOrder since);
+
+  Task<std::size_t> output_room(wire::Channel channel) override;
+  void on_output(wire::Channel channel, std::string bytes) override;
+  Task<void> on_message(boost::json::object message) override;
+  void on_ended(Runner& runner) override;
+
+  Executor executor_;
+  Reaper& reaper_;
+  const std::vector<std::string> command_;
+  std::shared_ptr<Runner> runner_;
+  bool ready_ = false;
+  std::string start_failure_;  // how the process ended before it was ready
+  bool lost_state_ = false;    // a runner that had been ready is gone, and no call was told
+  std::optional<Call> current_;
+  std::deque<std::shared_ptr<Ticket>> queue_;  // the first is the one that runs
+  std::size_t queued_bytes_ = 0;
+  Event changed_;  // of the runner or the current call
+  LateOutput late_;
+  std::int64_t last_call_ = 0;
+};
+
+}  // namespace warren::agent

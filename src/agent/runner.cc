@@ -1,0 +1,251 @@
+#include "agent/runner.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "agent/output.h"
+#include "agent/pipes.h"
+#include "agent/random.h"
+#include "agent/spawn.h"
+#include "wire/protocol.h"
+
+namespace warren::agent {
+
+namespace asio = boost::asio;
+namespace json = boost::json;
+using wire::Channel;
+
+namespace {
+
+// The runner goes before commands, and long before the agent, when memory runs out.
+constexpr int kOomScore = 300;
+constexpr std::size_t kControlRead = 256 * 1024;
+// As deep as Python's own JSON goes.
+constexpr std::size_t kMaxDepth = 1100;
+
+bool watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Runner>> Runner::start(Executor executor, Reaper& reaper,
+                                              const std::vector<std::string>& command, Listener& listener) {
+  auto ends = make_pipes(Stdin::kNone);
+  if (!ends) return fail(std::move(ends).error());
+  std::array<int, 2> sockets{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
+    return fail_errno("control socket");
+  Parts parts;
+  parts.control.reset(sockets[0]);
+  const UniqueFd child_control(sockets[1]);
+  parts.epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
+  parts.output = std::move(ends->output);
+  parts.error = std::move(ends->error);
+  if (!parts.epoll || !watch(parts.epoll.get(), parts.control.get()) ||
+      !watch(parts.epoll.get(), parts.output.get()) || !watch(parts.epoll.get(), parts.error.get()))
+    return fail_errno("epoll");
+  for (const int fd : {parts.control.get(), parts.output.get(), parts.error.get()})
+    ::fcntl(fd, F_SETFL, O_NONBLOCK);
+
+  const std::string id = random_hex(8);
+  Program program;
+  program.argv = command;
+  program.environment = merged({{"WARREN_RUNNER", id}}, default_environment());
+  program.directory = "/root";
+  program.input = ends->child_input.get();
+  program.output = ends->child_output.get();
+  program.error = ends->child_error.get();
+  program.control = child_control.get();
+  program.oom_score = kOomScore;
+  auto pid = spawn(program);
+  if (!pid) return fail(std::move(pid).error());
+  parts.pid = *pid;
+  parts.mark = "WARREN_RUNNER=" + id;
+  auto runner = std::make_shared<Runner>(executor, std::move(parts), listener);
+  reaper.watch(*pid, [runner](int status) {
+    runner->status_ = status;
+    runner->ended_.notify();
+    runner->epoll_.cancel();
+  });
+  asio::co_spawn(executor, runner->run(), asio::detached);
+  return runner;
+}
+
+Runner::Runner(Executor executor, Parts parts, Listener& listener)
+    : executor_(executor),
+      output_(std::move(parts.output)),
+      error_(std::move(parts.error)),
+      control_(executor, parts.control.release()),
+      epoll_(executor, parts.epoll.release()),
+      pid_(parts.pid),
+      mark_(std::move(parts.mark)),
+      listener_(listener),
+      ended_(executor) {}
+
+Task<void> Runner::run() {
+  auto self = shared_from_this();
+  for (;;) {
+    // The end is looked at first: what it left behind is then all read below.
+    const bool ended = status_.has_value();
+    const bool open = read_control();
+    const std::size_t output = readable_bytes(output_.get());
+    const std::size_t error = readable_bytes(error_.get());
+    co_await forward(output_, Channel::kOutput, output);
+    co_await forward(error_, Channel::kError, error);
+    co_await take_lines();
+    if (ended) break;
+    if (!open) {
+      // It ends by itself, or has closed the socket and lives on, of no use to anyone.
+      const auto patience = Clock::now() + Seconds(1);
+      while (!status_ && Clock::now() < patience) co_await ended_.wait_until(patience);
+      if (!status_) offend("closed its connection to the agent");
+      while (!status_) co_await ended_.wait();
+      continue;
+    }
+    if (status_) continue;
+    co_await epoll_.async_wait(asio::posix::descriptor_base::wait_read, asio::as_tuple(asio::use_awaitable));
+    drop_ended_pipes();
+  }
+  // Children of it may live on and hold its pipes.
+  drain_to_nowhere(executor_, std::move(output_));
+  drain_to_nowhere(executor_, std::move(error_));
+  listener_.on_ended(*this);
+}
+
+void Runner::drop_ended_pipes() {
+  std::array<epoll_event, 3> events{};
+  const int count = ::epoll_wait(epoll_.native_handle(), events.data(), events.size(), 0);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    if ((event.events & EPOLLHUP) == 0 || readable_bytes(event.data.fd) > 0) continue;
+    // It would be reported for ever.
+    if (event.data.fd == output_.get()) output_.reset();
+    if (event.data.fd == error_.get()) error_.reset();
+  }
+}
+
+bool Runner::read_control() {
+  const std::size_t old_size = lines_.size();
+  lines_.resize(old_size + kControlRead);
+  ssize_t bytes = 0;
+  do {
+    bytes = ::read(control_.native_handle(), lines_.data() + old_size, kControlRead);
+  } while (bytes < 0 && errno == EINTR);
+  lines_.resize(old_size + (bytes > 0 ? static_cast<std::size_t>(bytes) : 0));
+  return bytes > 0 || (bytes < 0 && errno == EAGAIN);
+}
+
+Task<void> Runner::forward(UniqueFd& pipe, Channel channel, std::size_t bytes) {
+  if (!pipe) co_return;
+  while (bytes > 0) {
+    const std::size_t room = co_await listener_.output_room(channel);
+    auto piece = read_some(pipe.get(), std::min(room, bytes));
+    if (!piece || piece->empty()) break;
+    bytes -= piece->size();
+    listener_.on_output(channel, *std::move(piece));
+  }
+}
+
+Task<void> Runner::take_lines() {
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = lines_.find('\n', std::max(begin, searched_));
+    if (end == std::string::npos) break;
+    const std::string_view line(lines_.data() + begin, end - begin);
+    json::parse_options options;
+    options.max_depth = kMaxDepth;
+    boost::system::error_code error;
+    json::value value = json::parse(line, error, {}, options);
+    begin = end + 1;
+    searched_ = begin;
+    if (error || !value.is_object()) {
+      offend("sent garbage to the agent");
+      lines_.clear();
+      searched_ = 0;
+      co_return;
+    }
+    co_await listener_.on_message(std::move(value.get_object()));
+  }
+  lines_.erase(0, begin);
+  searched_ = lines_.size();
+  if (lines_.size() > wire::kMaxMessage) {
+    offend("sent too long a message to the agent");
+    lines_ = {};
+    searched_ = 0;
+  }
+}
+
+void Runner::offend(std::string offence) {
+  if (status_ || killed_) return;
+  killed_ = true;
+  offence_ = std::move(offence);
+  ::kill(pid_, SIGKILL);
+}
+
+void Runner::send(const json::object& message) {
+  asio::co_spawn(executor_, write(json::serialize(message) + "\n"), asio::detached);
+}
+
+Task<void> Runner::write(std::string line) {
+  auto self = shared_from_this();
+  std::string_view rest = line;
+  while (!rest.empty() && !status_) {
+    const ssize_t bytes = ::send(control_.native_handle(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (bytes > 0) {
+      rest.remove_prefix(static_cast<std::size_t>(bytes));
+    } else if (bytes < 0 && errno == EAGAIN) {
+      auto [error] = co_await control_.async_wait(asio::posix::descriptor_base::wait_write,
+                                                  asio::as_tuple(asio::use_awaitable));
+      if (error) break;
+    } else if (errno != EINTR) {
+      break;  // run() sees the end
+    }
+  }
+}
+
+std::vector<ProcessInfo> Runner::descendants(const StartOrder& since) const {
+  std::vector<ProcessInfo> found = members(pid_, mark_);
+  std::erase_if(found, [&](const ProcessInfo& process) {
+    return process.pid == pid_ || !started_after(process, since);
+  });
+  return found;
+}
+
+void Runner::interrupt(const StartOrder& since) const {
+  if (status_) return;
+  // Children first, so that the runner does not wait for one that has not been told.
+  signal_all(descendants(since), SIGINT);
+  ::kill(pid_, SIGINT);
+}
+
+void Runner::kill(const StartOrder& since) {
+  const auto found = descendants(since);
+  if (!status_) {
+    killed_ = true;
+    ::kill(pid_, SIGKILL);
+  }
+  signal_all(found, SIGKILL);
+  // Those that were started while the others were being looked for.
+  signal_all(descendants(since), SIGKILL);
+}
+
+}  // namespace warren::agent

@@ -1,0 +1,99 @@
+// The Python session's process: started, spoken to over its control socket, listened to,
+// ended. Its descriptors: 0 /dev/null, 1 and 2 pipes, 3 a stream socket with one JSON
+// object a line both ways (src/repl/channel.py says which). It flushes its output before
+// each message, so whatever was in the pipes when a message was read belongs before it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/json/object.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/event.h"
+#include "agent/process_tree.h"
+#include "agent/reaper.h"
+#include "base/result.h"
+#include "base/task.h"
+#include "base/unique_fd.h"
+#include "wire/frame.h"
+
+namespace warren::agent {
+
+class Runner : public std::enable_shared_from_this<Runner> {
+ public:
+  // Who listens. Calls come one at a time, in the order of things; the next waits until
+  // the task of the last is done.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    // How much output may be given to on_output(), at least 1; waits until there is room.
+    virtual Task<std::size_t> output_room(wire::Channel channel) = 0;
+    virtual void on_output(wire::Channel channel, std::string bytes) = 0;
+    virtual Task<void> on_message(boost::json::object message) = 0;
+    // The process has ended, with this wait status; nothing more will come.
+    virtual void on_ended(Runner& runner) = 0;
+  };
+
+  // `command` is the program and its arguments. `listener` must outlive the runner's
+  // process or be detached from it.
+  static Result<std::shared_ptr<Runner>> start(Executor executor, Reaper& reaper,
+                                               const std::vector<std::string>& command, Listener& listener);
+
+  // Sends one message.
+  void send(const boost::json::object& message);
+
+  // SIGINT to it and to those of its descendants that were started after `since`.
+  void interrupt(const StartOrder& since) const;
+  // SIGKILL to the same.
+  void kill(const StartOrder& since);
+  // Whether kill() was called, or the process was killed for what it sent.
+  bool killed() const { return killed_; }
+  // Why the agent killed it unasked: "sent garbage to the agent", …; else empty.
+  const std::string& offence() const { return offence_; }
+
+  bool ended() const { return status_.has_value(); }
+  int status() const { return status_.value_or(0); }
+
+ private:
+  // What the pieces of a runner are made from.
+  struct Parts {
+    UniqueFd output, error, control, epoll;
+    pid_t pid = 0;
+    std::string mark;
+  };
+
+ public:
+  Runner(Executor executor, Parts parts, Listener& listener);
+
+ private:
+  Task<void> run();
+  void drop_ended_pipes();
+  // Reads what the control socket has; false at its end.
+  bool read_control();
+  Task<void> forward(UniqueFd& pipe, wire::Channel channel, std::size_t bytes);
+  Task<void> take_lines();
+  Task<void> write(std::string line);
+  void offend(std::string offence);
+  std::vector<ProcessInfo> descendants(const StartOrder& since) const;
+
+  Executor executor_;
+  UniqueFd output_;
+  UniqueFd error_;
+  boost::asio::posix::stream_descriptor control_;
+  boost::asio::posix::stream_descriptor epoll_;  // of all three
+  const pid_t pid_;
+  const std::string mark_;
+  Listener& listener_;
+  std::string lines_;  // from the control socket, not yet taken
+  std::size_t searched_ = 0;
+  bool killed_ = false;
+  std::string offence_;
+  std::optional<int> status_;
+  Event ended_;
+};
+
+}  // namespace warren::agent

@@ -61,10 +61,10 @@ Bridge::Bridge(Executor executor, std::shared_ptr<Upstream> upstream, std::share
       changed_(executor_) {}
 
 void Bridge::refuse_line(const Error& error) {
-  boost::asio::co_spawn(
-      executor_,
-      output_->write(error_json(nullptr, {Code::kInvalidRequest, "Invalid request: " + error.message(), {}})),
-      boost::asio::detached);
+  boost::asio::co_spawn(executor_,
+                        output_->write(error_json(
+                            nullptr, RpcError(Code::kInvalidRequest, "Invalid request: " + error.message()))),
+                        boost::asio::detached);
 }
 
 void Bridge::take_line(std::string line) {
@@ -72,13 +72,13 @@ void Bridge::take_line(std::string line) {
   auto value = parse_value(line, "the line");
   std::string refusal;
   if (!value) {
-    refusal = error_json(nullptr, {Code::kParseError, "Parse error: " + value.error().message(), {}});
+    refusal = error_json(nullptr, RpcError(Code::kParseError, "Parse error: " + value.error().message()));
   } else if (serving_ >= kMaxServing) {
     const auto message = read_message(*value);
     // Notifications are taken whatever runs: one of them may end something.
     if (!message || message->kind == MessageKind::kRequest) {
       refusal = error_json(message ? message->id : json::value(),
-                           {Code::kRefused, "Too many requests at once", {}});
+                           RpcError(Code::kRefused, "Too many requests at once"));
     }
   }
   if (!refusal.empty()) {
@@ -97,7 +97,7 @@ Task<void> Bridge::serve(json::value value) {
   std::string line;
   if (const json::array* batch = value.if_array()) {
     if (batch->empty()) {
-      line = error_json(nullptr, {Code::kInvalidRequest, "Invalid request: the batch is empty", {}});
+      line = error_json(nullptr, RpcError(Code::kInvalidRequest, "Invalid request: the batch is empty"));
     } else {
       for (const json::value& element : *batch) {
         json::value copy = element;
@@ -141,7 +141,8 @@ Task<std::optional<std::string>> Bridge::answer(json::value value) {
   if (era == Era::kLegacy && message->method == "initialize") {
     co_return result_json(id, initialize(message->params, Speaker::kBridge).result);
   }
-  co_return error_json(id, {Code::kMethodNotFound, "Method not found: " + in_quotes(message->method), {}});
+  co_return error_json(id,
+                       RpcError(Code::kMethodNotFound, "Method not found: " + in_quotes(message->method)));
 }
 
 Task<std::string> Bridge::list_tools(Era era, Message message) {
@@ -156,7 +157,7 @@ Task<std::string> Bridge::list_tools(Era era, Message message) {
     co_return under_id(std::move(*response), id);
   }
   if (!response && response.error().kind() == ErrorKind::kUnauthorized) {
-    co_return error_json(id, {Code::kInternalError, response.error().message(), {}});
+    co_return error_json(id, RpcError(Code::kInternalError, response.error().message()));
   }
   // No server, or not yet: the tools are the ones this program knows, and a call
   // will say what to do.
@@ -276,7 +277,7 @@ void Bridge::take_notification(const Message& message) {
     boost::asio::co_spawn(
         executor_,
         [](std::shared_ptr<Upstream> upstream, json::object notification) -> Task<void> {
-          (void)co_await upstream->post(Era::kLegacy, std::move(notification), {});
+          (void)co_await upstream->post(Era::kLegacy, std::move(notification), Upstream::OnMessage());
         }(upstream_, std::move(notification)),
         boost::asio::detached);
   }

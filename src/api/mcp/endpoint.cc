@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::string_view kMethods = "POST, GET, DELETE";
 
-http::Response error_response(int status, const json::value& id, const RpcError& error) {
-  http::Response response = http::json_response(status, error_json(id, error));
+http::Response error_response(int status, const RpcError& error) {
+  http::Response response = http::json_response(status, error_json(nullptr, error));
   return response;
 }
 
@@ -74,8 +74,8 @@ void Endpoint::add_routes(http::Router& router, http::Handler landing) {
     router.set_fallback(path, not_found);
   }
   router.set_fallback("/mcp", [](const http::Request&, int status, const std::string& allow) {
-    RpcError error{Code::kRefused, status == 405 ? "Method not allowed: use " + allow : "Not found", {}};
-    http::Response response = error_response(status, nullptr, error);
+    RpcError error(Code::kRefused, status == 405 ? "Method not allowed: use " + allow : "Not found");
+    http::Response response = error_response(status, error);
     if (status == 405) response.headers.set("Allow", allow);
     return response;
   });
@@ -87,7 +87,7 @@ Task<void> Endpoint::handle(http::Request& request, http::ResponseWriter& writer
 
   if (auto why = guard_.refusal(request.headers)) {
     // No CORS fields: the page that asked is not to read this.
-    http::Response response = error_response(403, nullptr, {Code::kRefused, std::move(*why), {}});
+    http::Response response = error_response(403, RpcError(Code::kRefused, std::move(*why)));
     co_await writer.send(std::move(response));
     co_return;
   }
@@ -95,7 +95,7 @@ Task<void> Endpoint::handle(http::Request& request, http::ResponseWriter& writer
     http::Headers headers;
     Guard::add_preflight(headers);
     headers.set("Allow", std::string(kMethods));
-    co_await send(context, 204, {}, std::move(headers));
+    co_await send(context, 204, std::string(), std::move(headers));
     co_return;
   }
 
@@ -105,7 +105,7 @@ Task<void> Endpoint::handle(http::Request& request, http::ResponseWriter& writer
     http::Headers headers;
     // A challenge names an error only where a token was sent (RFC 6750, 3.1).
     headers.set("WWW-Authenticate", std::string(kChallenge) + (key ? R"(, error="invalid_token")" : ""));
-    std::string body = error_json(nullptr, {Code::kRefused, caller.error().message(), {}});
+    std::string body = error_json(nullptr, RpcError(Code::kRefused, caller.error().message()));
     co_await send(context, 401, std::move(body), std::move(headers));
     co_return;
   }
@@ -121,7 +121,7 @@ Task<void> Endpoint::handle(http::Request& request, http::ResponseWriter& writer
     http::Headers headers;
     headers.set("Allow", std::string(kMethods));
     std::string body =
-        error_json(nullptr, {Code::kRefused, "Method not allowed: use " + std::string(kMethods), {}});
+        error_json(nullptr, RpcError(Code::kRefused, "Method not allowed: use " + std::string(kMethods)));
     co_await send(context, 405, std::move(body), std::move(headers));
   }
 }
@@ -129,13 +129,12 @@ Task<void> Endpoint::handle(http::Request& request, http::ResponseWriter& writer
 Task<void> Endpoint::post(Context context) {
   const auto type = context.request.headers.get("Content-Type");
   if (type && !is_json_type(*type)) {
-    co_await refuse(context, 415, nullptr,
-                    {Code::kRefused, "Content-Type must be application/json, not " + in_quotes(*type), {}});
+    co_await refuse(context, 415, Code::kRefused,
+                    "Content-Type must be application/json, not " + in_quotes(*type));
     co_return;
   }
   if (!context.accept.json && !context.accept.events) {
-    co_await refuse(context, 406, nullptr,
-                    {Code::kRefused, "Accept must allow application/json or text/event-stream", {}});
+    co_await refuse(context, 406, Code::kRefused, "Accept must allow application/json or text/event-stream");
     co_return;
   }
   std::string body;
@@ -143,15 +142,14 @@ Task<void> Endpoint::post(Context context) {
     auto read = co_await context.request.body->read_all(options_.body_bytes);
     if (!read) {
       const bool too_large = read.error().kind() == ErrorKind::kTooLarge;
-      co_await refuse(context, too_large ? 413 : 400, nullptr, {Code::kRefused, read.error().message(), {}});
+      co_await refuse(context, too_large ? 413 : 400, Code::kRefused, read.error().message());
       co_return;
     }
     body = std::move(*read);
   }
   auto value = parse_value(body, "the request body");
   if (!value) {
-    co_await refuse(context, 400, nullptr,
-                    {Code::kParseError, "Parse error: " + value.error().message(), {}});
+    co_await refuse(context, 400, Code::kParseError, "Parse error: " + value.error().message());
     co_return;
   }
   body = {};
@@ -166,13 +164,13 @@ Task<void> Endpoint::get(Context context) {
   http::Headers headers;
   headers.set("Allow", std::string(kMethods));
   const auto refused = [](std::string message) {
-    return error_json(nullptr, {Code::kRefused, std::move(message), {}});
+    return error_json(nullptr, RpcError(Code::kRefused, std::move(message)));
   };
   const auto id = context.request.headers.get("Mcp-Session-Id");
   if (id) {
     context.session = sessions_.find(*id, context.caller.key_id);
     if (!context.session) {
-      co_await refuse(context, 404, nullptr, {Code::kNoSession, "Session not found", {}});
+      co_await refuse(context, 404, Code::kNoSession, "Session not found");
       co_return;
     }
   }
@@ -193,7 +191,7 @@ Task<void> Endpoint::get(Context context) {
   connection->resumable = true;
   connection->ticket = exchange->listen();
   const std::uint64_t seen = event->number;
-  co_await stream(context, std::move(exchange), std::move(connection), seen, {});
+  co_await stream(context, std::move(exchange), std::move(connection), seen, std::string());
 }
 
 Task<void> Endpoint::remove(Context context) {
@@ -202,17 +200,23 @@ Task<void> Endpoint::remove(Context context) {
     http::Headers headers;
     headers.set("Allow", std::string(kMethods));
     std::string body =
-        error_json(nullptr, {Code::kRefused, "DELETE ends the session that Mcp-Session-Id names", {}});
+        error_json(nullptr, RpcError(Code::kRefused, "DELETE ends the session that Mcp-Session-Id names"));
     co_await send(context, 405, std::move(body), std::move(headers));
     co_return;
   }
   const auto session = sessions_.find(*id, context.caller.key_id);
   if (!session) {
-    co_await refuse(context, 404, nullptr, {Code::kNoSession, "Session not found", {}});
+    co_await refuse(context, 404, Code::kNoSession, "Session not found");
     co_return;
   }
   sessions_.close(session);
-  co_await send(context, 204, {}, {});
+  co_await send(context, 204);
+}
+
+Task<void> Endpoint::send(Context& context, int status) { return send(context, status, std::string()); }
+
+Task<void> Endpoint::send(Context& context, int status, std::string body) {
+  return send(context, status, std::move(body), http::Headers());
 }
 
 Task<void> Endpoint::send(Context& context, int status, std::string body, http::Headers headers) {
@@ -222,6 +226,10 @@ Task<void> Endpoint::send(Context& context, int status, std::string body, http::
   for (const auto& [name, value] : headers.fields()) response.headers.set(name, value);
   Guard::add_cors(context.request.headers, response.headers);
   co_await context.writer.send(std::move(response));
+}
+
+Task<void> Endpoint::send_message(Context& context, std::string message) {
+  return send_message(context, std::move(message), http::Headers());
 }
 
 Task<void> Endpoint::send_message(Context& context, std::string message, http::Headers headers) {
@@ -238,9 +246,12 @@ Task<void> Endpoint::send_message(Context& context, std::string message, http::H
   co_await context.writer.finish();
 }
 
-Task<void> Endpoint::refuse(Context& context, int status, const json::value& id, RpcError error) {
-  std::string body = error_json(id, error);
-  co_await send(context, status, std::move(body), {});
+Task<void> Endpoint::refuse(Context& context, int status, Code code, std::string message) {
+  return send(context, status, error_json(nullptr, RpcError(code, std::move(message))));
+}
+
+Task<void> Endpoint::refuse(Context& context, int status, const json::value& id, const RpcError& error) {
+  return send(context, status, error_json(id, error));
 }
 
 }  // namespace warren::api::mcp

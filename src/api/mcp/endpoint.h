@@ -113,9 +113,15 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   Task<void> stream(Context& context, std::shared_ptr<Exchange> exchange,
                     std::shared_ptr<Connection> connection, std::uint64_t seen, std::string first);
 
+  Task<void> send(Context& context, int status);
+  Task<void> send(Context& context, int status, std::string body);
   Task<void> send(Context& context, int status, std::string body, http::Headers headers);
+  // A response with 200, as the one event of a stream where only that is taken.
+  Task<void> send_message(Context& context, std::string json);
   Task<void> send_message(Context& context, std::string json, http::Headers headers);
-  Task<void> refuse(Context& context, int status, const boost::json::value& id, RpcError error);
+  // An error, with the request's id unless that is null.
+  Task<void> refuse(Context& context, int status, Code code, std::string message);
+  Task<void> refuse(Context& context, int status, const boost::json::value& id, const RpcError& error);
 
   // Where cancellation looks a running call up.
   std::string scope_of(const Context& context) const;

@@ -29,7 +29,7 @@ json::value progress_token(const json::object& params) {
 }
 
 std::string cancelled_json(const json::value& id) {
-  return error_json(id, {Code::kRefused, "Request cancelled", {}});
+  return error_json(id, RpcError(Code::kRefused, "Request cancelled"));
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void Endpoint::start_call(const Context& context, const Message& message,
   std::size_t& running = running_by_key_[key_id];
   if (running >= options_.calls_per_key) {
     exchange->respond(
-        index, error_json(message.id, {Code::kRefused, "Too many calls are running with this key", {}}));
+        index, error_json(message.id, RpcError(Code::kRefused, "Too many calls are running with this key")));
     return;
   }
   ++running;
@@ -72,7 +72,7 @@ void Endpoint::start_call(const Context& context, const Message& message,
           // Out of memory, or a bug: told without what it says, which may be the client's.
           const std::string sentence = told(Error(ErrorKind::kInternal, "an exception ended a tool call"));
           exchange->respond(index,
-                            error_json(exchange->slot(index).id, {Code::kInternalError, sentence, {}}));
+                            error_json(exchange->slot(index).id, RpcError(Code::kInternalError, sentence)));
         }
         const auto count = self->running_by_key_.find(entry->second.key_id);
         if (--count->second == 0) self->running_by_key_.erase(count);
@@ -112,8 +112,9 @@ void Endpoint::stop() {
     const auto exchange = running.exchange.lock();
     if (!exchange) continue;
     const auto call = exchange->slot(running.index).call;
-    exchange->respond(running.index, error_json(exchange->slot(running.index).id,
-                                                {Code::kInternalError, "The server is shutting down", {}}));
+    exchange->respond(running.index,
+                      error_json(exchange->slot(running.index).id,
+                                 RpcError(Code::kInternalError, "The server is shutting down")));
     call->cancel();
   }
 }
@@ -142,7 +143,7 @@ Task<void> Endpoint::deliver(Context& context, std::shared_ptr<Exchange> exchang
   }
   if (!as_stream) {
     context.writer.on_disconnect({});
-    if (!connection->lost) co_await deliver_json(context, *exchange, shape);
+    co_await deliver_json(context, *exchange, shape);
     co_return;
   }
 
@@ -171,7 +172,7 @@ Task<void> Endpoint::deliver_json(Context& context, const Exchange& exchange, Sh
   } else if (body.empty()) {
     body = cancelled_json(exchange.slot(0).id);
   }
-  co_await send(context, 200, std::move(body), {});
+  co_await send(context, 200, std::move(body));
 }
 
 Task<void> Endpoint::stream(Context& context, std::shared_ptr<Exchange> exchange,

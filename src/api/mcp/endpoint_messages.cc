@@ -22,10 +22,10 @@ constexpr long kListTtlMs = 300'000;
 std::optional<RpcError> check_call(const json::object& params) {
   const json::value* name = params.if_contains("name");
   if (name == nullptr || !name->is_string()) {
-    return RpcError{Code::kInvalidParams, "Invalid params: name must be a string", {}};
+    return RpcError(Code::kInvalidParams, "Invalid params: name must be a string");
   }
   if (!is_tool(name->get_string())) {
-    return RpcError{Code::kInvalidParams, "Unknown tool: " + in_quotes(name->get_string()), {}};
+    return RpcError(Code::kInvalidParams, "Unknown tool: " + in_quotes(name->get_string()));
   }
   const json::value* arguments = params.if_contains("arguments");
   if (arguments != nullptr && !arguments->is_object() && !arguments->is_null()) {
@@ -45,12 +45,12 @@ Task<void> Endpoint::take_batch(Context& context, const json::array& batch) {
     if (claims_modern(value)) wrong = "Invalid request: revision 2026-07-28 has no batches";
   }
   if (!wrong.empty()) {
-    co_await refuse(context, 400, nullptr, {Code::kInvalidRequest, std::string(wrong), {}});
+    co_await refuse(context, 400, Code::kInvalidRequest, std::string(wrong));
     co_return;
   }
   Message none;
   if (auto refusal = check_legacy(context, none)) {
-    co_await refuse(context, refusal->status, nullptr, std::move(refusal->error));
+    co_await refuse(context, refusal->status, nullptr, refusal->error);
     co_return;
   }
 
@@ -70,14 +70,14 @@ Task<void> Endpoint::take_batch(Context& context, const json::array& batch) {
       }
       auto result =
           message->method == "initialize"
-              ? std::unexpected(RpcError{Code::kInvalidRequest, "initialize must not be in a batch", {}})
+              ? std::unexpected(RpcError(Code::kInvalidRequest, "initialize must not be in a batch"))
               : answer(Era::kLegacy, *message);
       exchange->respond(exchange->add(message->id), result ? result_json(message->id, std::move(*result))
                                                            : error_json(message->id, result.error()));
     }
   }
   if (exchange->size() == 0) {
-    co_await send(context, 202, {}, {});
+    co_await send(context, 202);
   } else {
     co_await deliver(context, exchange, Shape::kBatch);
   }
@@ -86,7 +86,7 @@ Task<void> Endpoint::take_batch(Context& context, const json::array& batch) {
 Task<void> Endpoint::take_message(Context& context, const json::value& value) {
   auto message = read_message(value);
   if (!message) {
-    co_await refuse(context, 400, message.error().id, std::move(message.error().error));
+    co_await refuse(context, 400, message.error().id, message.error().error);
     co_return;
   }
   const auto version = context.request.headers.get("MCP-Protocol-Version");
@@ -97,19 +97,19 @@ Task<void> Endpoint::take_message(Context& context, const json::value& value) {
                        ? check_modern(*message, context.request.headers, Transport::kHttp)
                        : check_legacy(context, *message);
     if (refusal) {
-      co_await refuse(context, refusal->status, message->id, std::move(refusal->error));
+      co_await refuse(context, refusal->status, message->id, refusal->error);
       co_return;
     }
   } else {
     // The server asks nothing, so that a response is of no use; both get the same.
     if (context.era == Era::kLegacy) {
       if (auto refusal = check_legacy(context, *message)) {
-        co_await refuse(context, refusal->status, nullptr, std::move(refusal->error));
+        co_await refuse(context, refusal->status, nullptr, refusal->error);
         co_return;
       }
     }
     if (message->kind == MessageKind::kNotification) take_notification(context, *message);
-    co_await send(context, 202, {}, {});
+    co_await send(context, 202);
     co_return;
   }
 
@@ -127,12 +127,12 @@ Task<void> Endpoint::take_message(Context& context, const json::value& value) {
   auto result = answer(context.era, *message);
   if (result) {
     std::string text = result_json(message->id, std::move(*result));
-    co_await send_message(context, std::move(text), {});
+    co_await send_message(context, std::move(text));
   } else if (context.era == Era::kModern && result.error().code == Code::kMethodNotFound) {
-    co_await refuse(context, 404, message->id, std::move(result.error()));
+    co_await refuse(context, 404, message->id, result.error());
   } else {
     std::string text = error_json(message->id, result.error());
-    co_await send_message(context, std::move(text), {});
+    co_await send_message(context, std::move(text));
   }
 }
 
@@ -150,7 +150,7 @@ std::optional<Refusal> Endpoint::check_legacy(Context& context, const Message& m
   }
   if (const auto id = context.request.headers.get("Mcp-Session-Id")) {
     context.session = sessions_.find(*id, context.caller.key_id);
-    if (!context.session) return Refusal{404, {Code::kNoSession, "Session not found", {}}};
+    if (!context.session) return Refusal{404, RpcError(Code::kNoSession, "Session not found")};
   }
   return std::nullopt;
 }
@@ -174,13 +174,12 @@ std::expected<json::object, RpcError> Endpoint::answer(Era era, const Message& m
   } else if (message.method == "tools/list") {
     const json::value* cursor = message.params.if_contains("cursor");
     if (cursor != nullptr && !cursor->is_null()) {
-      return std::unexpected(RpcError{Code::kInvalidParams, "Invalid params: unknown cursor", {}});
+      return std::unexpected(RpcError(Code::kInvalidParams, "Invalid params: unknown cursor"));
     }
     result["tools"] = catalogue();
     if (era == Era::kModern) make_cacheable(result, kListTtlMs);
   } else {
-    return std::unexpected(
-        RpcError{Code::kMethodNotFound, "Method not found: " + in_quotes(message.method), {}});
+    return std::unexpected(RpcError(Code::kMethodNotFound, "Method not found: " + in_quotes(message.method)));
   }
   if (era == Era::kModern) complete_modern(result);
   return result;

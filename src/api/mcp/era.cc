@@ -40,11 +40,11 @@ const json::object* meta_of(const json::object& params) {
 }
 
 Refusal invalid_params(std::string what) {
-  return {400, {Code::kInvalidParams, "Invalid params: " + std::move(what), {}}};
+  return {400, RpcError(Code::kInvalidParams, "Invalid params: " + std::move(what))};
 }
 
 Refusal mismatch(std::string what) {
-  return {400, {Code::kHeaderMismatch, "Header mismatch: " + std::move(what), {}}};
+  return {400, RpcError(Code::kHeaderMismatch, "Header mismatch: " + std::move(what))};
 }
 
 // The parameter that Mcp-Name repeats, for the methods that have the header.
@@ -130,7 +130,7 @@ std::optional<Refusal> check_modern(const Message& request, const http::Headers&
     json::object data;
     data["supported"] = modern_versions();
     data["requested"] = claim;
-    return Refusal{400, {Code::kUnsupportedVersion, "Unsupported protocol version", std::move(data)}};
+    return Refusal{400, RpcError(Code::kUnsupportedVersion, "Unsupported protocol version", std::move(data))};
   }
   if (transport == Transport::kStdio) return std::nullopt;
 

@@ -11,7 +11,7 @@ namespace {
 bool is_id(const json::value& value) { return value.is_string() || value.is_int64() || value.is_uint64(); }
 
 std::unexpected<BadMessage> bad(std::string message, json::value id) {
-  return std::unexpected(BadMessage{{Code::kInvalidRequest, std::move(message), {}}, std::move(id)});
+  return std::unexpected(BadMessage{RpcError(Code::kInvalidRequest, std::move(message)), std::move(id)});
 }
 
 }  // namespace

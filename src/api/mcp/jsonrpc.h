@@ -28,7 +28,11 @@ enum class Code {
 
 // What stands in an answer's `error`.
 struct RpcError {
-  Code code = Code::kInternalError;
+  // No aggregate: GCC 12 destroys one twice that is made within a co_await expression.
+  RpcError(Code code, std::string message, std::optional<boost::json::object> data = {})
+      : code(code), message(std::move(message)), data(std::move(data)) {}
+
+  Code code;
   std::string message;
   std::optional<boost::json::object> data;
 };

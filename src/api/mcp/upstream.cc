@@ -111,7 +111,7 @@ Task<Result<json::object>> Upstream::call(std::string tool, json::object argumen
   message["id"] = fmt::format("own-{}-{}", random_hex(8), ++calls_);
   message["method"] = "tools/call";
   message["params"] = std::move(params);
-  auto answer = co_await post(Era::kLegacy, std::move(message), {});
+  auto answer = co_await post(Era::kLegacy, std::move(message), OnMessage());
   if (!answer) co_return std::unexpected(std::move(answer).error());
 
   const json::value* result = answer->if_contains("result");

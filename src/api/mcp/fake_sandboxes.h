@@ -1,0 +1,192 @@
+// The service as this directory's tests have it: sandboxes that are only names, and
+// calls that say and do what the test wrote down.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/mcp/signal.h"
+#include "base/ids.h"
+#include "service/sandboxes.h"
+
+namespace warren::api::mcp {
+
+// Gives the events that it was made with, then ends when told to, or at once.
+class FakeExecution : public service::Execution {
+ public:
+  FakeExecution(Executor executor, std::deque<service::ExecEvent> events, bool hangs)
+      : changed_(std::move(executor)), events_(std::move(events)), hangs_(hangs) {}
+
+  Task<Result<service::ExecEvent>> next() override {
+    while (events_.empty()) {
+      if (cancelled_ || !hangs_) {
+        service::Finished finished;
+        finished.cancelled = cancelled_;
+        finished.exit_code = cancelled_ ? 130 : exit_code;
+        finished.stdout_file = stdout_file;
+        co_return service::ExecEvent(finished);
+      }
+      co_await changed_.wait_until(Clock::now() + std::chrono::seconds(20));
+    }
+    service::ExecEvent event = std::move(events_.front());
+    events_.pop_front();
+    co_return event;
+  }
+  void cancel() override {
+    cancelled_ = true;
+    changed_.notify();
+  }
+  Task<Result<void>> write_input(std::string) override { co_return Result<void>(); }
+  void resize(int, int) override {}
+
+  void say(service::ExecEvent event) {
+    events_.push_back(std::move(event));
+    changed_.notify();
+  }
+  void end() {
+    hangs_ = false;
+    changed_.notify();
+  }
+  bool was_cancelled() const { return cancelled_; }
+
+  int exit_code = 0;
+  std::string stdout_file;
+
+ private:
+  Signal changed_;
+  std::deque<service::ExecEvent> events_;
+  bool hangs_;
+  bool cancelled_ = false;
+};
+
+class FakeReader : public service::FileReader {
+ public:
+  explicit FakeReader(std::string bytes) : bytes_(std::move(bytes)) {}
+  std::uint64_t size() const override { return bytes_.size(); }
+  Task<Result<std::string>> read() override { co_return std::exchange(bytes_, {}); }
+
+ private:
+  std::string bytes_;
+};
+
+class FakeWriter : public service::FileWriter {
+ public:
+  explicit FakeWriter(std::string& file) : file_(file) {}
+  Task<Result<void>> write(std::string bytes) override {
+    bytes_ += bytes;
+    co_return Result<void>();
+  }
+  Task<Result<service::Written>> finish() override {
+    file_ = bytes_;
+    service::Written written{file_.size(), sha256_hex(file_)};
+    co_return written;
+  }
+
+ private:
+  std::string& file_;
+  std::string bytes_;
+};
+
+class FakeSandboxes : public service::Sandboxes {
+ public:
+  explicit FakeSandboxes(Executor executor) : executor_(std::move(executor)) {}
+
+  // --- what a test sets and sees ---
+  std::deque<service::ExecEvent> events;  // of the next execution
+  bool hangs = false;                     // whether it goes on after them
+  int exit_code = 0;
+  std::string stdout_file;
+  std::shared_ptr<FakeExecution> last;
+  service::PythonCall python;
+  service::BashCall bash;
+  service::CreateSpec created;
+  std::map<std::string, service::SandboxInfo> sandboxes;
+  std::map<std::string, std::string> files;
+  service::FileListing listing;
+
+  Task<Result<service::SandboxInfo>> create(service::Caller caller, service::CreateSpec spec) override {
+    created = spec;
+    if (spec.template_name && *spec.template_name != "default") {
+      co_return fail(ErrorKind::kInvalid, "template must be one that is built: default");
+    }
+    service::SandboxInfo info;
+    info.id = new_sandbox_id();
+    info.account_id = caller.account_id;
+    info.name = spec.name.value_or("");
+    info.template_name = "default";
+    info.isolation = "namespace";
+    info.fork_copies = "runner";
+    info.egress = "none";
+    sandboxes[info.id] = info;
+    co_return info;
+  }
+  Result<service::SandboxInfo> get(const service::Caller& caller, std::string_view id) const override {
+    const auto found = sandboxes.find(std::string(id));
+    if (found == sandboxes.end() || found->second.account_id != caller.account_id) {
+      return fail(ErrorKind::kNotFound, "no such sandbox");
+    }
+    return found->second;
+  }
+  std::vector<service::SandboxInfo> list(const service::Caller& caller) const override {
+    std::vector<service::SandboxInfo> own;
+    for (const auto& [id, info] : sandboxes) {
+      if (info.account_id == caller.account_id) own.push_back(info);
+    }
+    return own;
+  }
+  Task<Result<void>> destroy(service::Caller, std::string id) override {
+    sandboxes.erase(id);
+    co_return Result<void>();
+  }
+  Task<Result<std::shared_ptr<service::Execution>>> run_python(service::Caller, std::string,
+                                                               service::PythonCall call) override {
+    python = std::move(call);
+    co_return start();
+  }
+  Task<Result<std::shared_ptr<service::Execution>>> run_bash(service::Caller, std::string,
+                                                             service::BashCall call) override {
+    bash = std::move(call);
+    co_return start();
+  }
+  Task<Result<std::shared_ptr<service::Execution>>> open_terminal(service::Caller, std::string,
+                                                                  service::TerminalCall) override {
+    co_return fail(ErrorKind::kInternal, "not used here");
+  }
+  Task<Result<std::shared_ptr<service::FileReader>>> read_file(service::Caller, std::string,
+                                                               std::string path) override {
+    const auto found = files.find(path);
+    if (found == files.end()) co_return fail(ErrorKind::kNotFound, "open: No such file or directory");
+    co_return std::shared_ptr<service::FileReader>(std::make_shared<FakeReader>(found->second));
+  }
+  Task<Result<std::shared_ptr<service::FileWriter>>> write_file(service::Caller, std::string,
+                                                                std::string path,
+                                                                std::optional<std::uint64_t>) override {
+    co_return std::shared_ptr<service::FileWriter>(std::make_shared<FakeWriter>(files[path]));
+  }
+  Task<Result<service::FileListing>> list_files(service::Caller, std::string, std::string) override {
+    co_return listing;
+  }
+  Task<Result<void>> remove_file(service::Caller, std::string, std::string) override {
+    co_return Result<void>();
+  }
+  service::Capacity capacity(const service::Caller&) const override { return {}; }
+  bool healthy() const override { return true; }
+
+ private:
+  Result<std::shared_ptr<service::Execution>> start() {
+    last = std::make_shared<FakeExecution>(executor_, std::exchange(events, {}), hangs);
+    last->exit_code = exit_code;
+    last->stdout_file = stdout_file;
+    return std::shared_ptr<service::Execution>(last);
+  }
+
+  Executor executor_;
+};
+
+}  // namespace warren::api::mcp

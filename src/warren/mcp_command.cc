@@ -1,9 +1,13 @@
 // `warren mcp`: the MCP face over standard input and output.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
+#include "api/mcp/client_configs.h"
 #include "api/mcp/stdio.h"
 #include "warren/command.h"
 #include "warren/config.h"
+#include "warren/console.h"
 
 namespace warren::cli {
 namespace {
@@ -20,14 +24,29 @@ Result<int> serve_stdio(const std::string& template_name) {
   return api::mcp::run_stdio(options);
 }
 
+// The configs of the clients, with this server's address and key in them.
+Result<int> print_configs() {
+  const auto config = load_config();
+  if (!config) return std::unexpected(config.error());
+  const auto access = find_access(*config);
+  if (!access) return std::unexpected(access.error());
+  const api::mcp::ConfigTarget target{access->url, access->key};
+  WARREN_TRY(print(STDOUT_FILENO, api::mcp::all_client_configs(target, "warren")));
+  return 0;
+}
+
 }  // namespace
 
 void add_mcp_command(CLI::App& app, Action& chosen) {
   auto name = std::make_shared<std::string>();
+  auto configs = std::make_shared<bool>(false);
   auto* mcp = app.add_subcommand(
       "mcp", "Speak MCP on standard input and output, for agents that start their servers");
   mcp->add_option("--template,-t", *name, "What the agent's own sandbox starts from (default: default)");
-  mcp->callback([name, &chosen] { chosen = [name] { return serve_stdio(*name); }; });
+  mcp->add_flag("--configs", *configs, "Print what to paste into an agent's configuration, and end");
+  mcp->callback([name, configs, &chosen] {
+    chosen = [name, configs] { return *configs ? print_configs() : serve_stdio(*name); };
+  });
 }
 
 }  // namespace warren::cli

@@ -16,12 +16,20 @@ add_executable(stub_agent namespace/testing/stub_agent.cc)
 target_compile_options(stub_agent PRIVATE -Wall -Wextra -Wpedantic -Werror)
 target_link_options(stub_agent PRIVATE -static)
 
+add_library(warren_namespace_testing STATIC namespace/testing/fixture.cc namespace/testing/tiny_root.cc)
+target_link_libraries(warren_namespace_testing PUBLIC warren_namespace_driver GTest::gtest)
+target_compile_definitions(warren_namespace_testing PUBLIC WARREN_STUB_AGENT="$<TARGET_FILE:stub_agent>")
+add_dependencies(warren_namespace_testing stub_agent)
+
 warren_test(
   namespace_driver_test
   SOURCES
+  namespace/confinement_test.cc
   namespace/namespace_driver_test.cc
-  namespace/testing/fixture.cc
+  namespace/slots_test.cc
   LIBS
-  warren_namespace_driver)
-target_compile_definitions(namespace_driver_test PRIVATE WARREN_STUB_AGENT="$<TARGET_FILE:stub_agent>")
-add_dependencies(namespace_driver_test stub_agent)
+  warren_namespace_testing)
+
+# Prints what each step of create and destroy costs; not a test.
+add_executable(namespace_steps namespace/testing/namespace_steps.cc)
+target_link_libraries(namespace_steps PRIVATE warren_namespace_testing)

@@ -9,11 +9,14 @@
 
 #include "base/ids.h"
 #include "linux/mounts.h"
+#include "runtime/namespace/testing/tiny_root.h"
 
 namespace warren::runtime::testing {
 namespace {
 
-// A root file system: what WARREN_TEST_ROOT names, else the host's own programs.
+constexpr Seconds kPatience{30};
+
+// What WARREN_TEST_ROOT names, else one made of the host's own programs.
 std::filesystem::path test_root(const std::filesystem::path& home) {
   if (const char* given = std::getenv("WARREN_TEST_ROOT")) return given;
   return home / "root";
@@ -29,6 +32,9 @@ NamespaceOptions NamespaceFixture::options() {
   options.home = home_;
   options.agent = WARREN_STUB_AGENT;
   options.template_root = [](std::string_view name) -> Result<std::filesystem::path> {
+    // Two that break a create half-way: at its layers, and inside.
+    if (name == "absent") return home_ / "absent";
+    if (name == "no-folder") return home_ / "root/etc/passwd";
     if (name != "default") return fail(ErrorKind::kNotFound, "no such template");
     return test_root(home_);
   };
@@ -51,6 +57,8 @@ void NamespaceFixture::SetUpTestSuite() {
   ASSERT_EQ(::geteuid(), 0U) << "these tests make real sandboxes and need root";
   home_ = std::filesystem::temp_directory_path() / ("warren-test-" + random_hex(6));
   std::filesystem::create_directories(home_);
+  const auto made = make_tiny_root(home_ / "root");
+  ASSERT_TRUE(made) << made.error().message();
   ASSERT_TRUE(linux_::enter_private_mounts());
   auto driver = NamespaceDriver::open(options());
   ASSERT_TRUE(driver) << driver.error().message();
@@ -84,7 +92,7 @@ Said NamespaceFixture::run(const std::string& id, const std::string& command) {
   const std::string line = "sh " + command + "\n";
   if (::send(connection->get(), line.data(), line.size(), MSG_NOSIGNAL) < 0) return {};
   Said said;
-  const auto deadline = Clock::now() + Seconds(10);
+  const auto deadline = Clock::now() + kPatience;
   std::array<char, 4096> piece;
   while (Clock::now() < deadline) {
     pollfd ready{.fd = connection->get(), .events = POLLIN, .revents = 0};
@@ -92,10 +100,9 @@ Said NamespaceFixture::run(const std::string& id, const std::string& command) {
     const ssize_t got = ::recv(connection->get(), piece.data(), piece.size(), 0);
     if (got <= 0) break;
     said.output.append(piece.data(), static_cast<std::size_t>(got));
-    const auto last = said.output.rfind("exit ");
+    const auto last = said.output.rfind('\0');
     if (last == std::string::npos || said.output.back() != '\n') continue;
-    if (last != 0 && said.output[last - 1] != '\n') continue;
-    said.exit_code = std::stoi(said.output.substr(last + 5));
+    said.exit_code = std::stoi(said.output.substr(last + std::string_view("_exit ").size()));
     said.output.erase(last);
     break;
   }

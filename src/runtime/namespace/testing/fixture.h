@@ -34,7 +34,7 @@ class NamespaceFixture : public ::testing::Test {
   std::string make(const SandboxSpec& wanted = spec());
 
   // Runs `command` with /bin/sh inside, over a fresh connection. An exit code of -1:
-  // the stub did not answer in ten seconds, or has ended.
+  // the stub did not answer in half a minute, or has ended.
   Said run(const std::string& id, const std::string& command);
 
   static std::filesystem::path home_;

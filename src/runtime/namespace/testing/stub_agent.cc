@@ -3,7 +3,7 @@
 // tiny command of its own. Linked statically, since it is executed by descriptor.
 //
 //   sh COMMAND   runs /bin/sh -c COMMAND and sends back all of its output, then a
-//                line "exit N"
+//                NUL and a line "exit N"
 //   exit N       process 1 ends with status N
 #include <fcntl.h>
 #include <poll.h>
@@ -54,8 +54,9 @@ void run(int connection, const std::string& command) {
   }
   int status = 0;
   while (::waitpid(-1, &status, 0) != child) continue;
-  say(connection,
-      "exit " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)) + "\n");
+  say(connection, std::string(1, '\0') + "exit " +
+                      std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)) +
+                      "\n");
 }
 
 void serve(int connection) {
@@ -82,6 +83,7 @@ void serve(int connection) {
 }  // namespace
 
 int main() {
+  ::prctl(PR_SET_NAME, "warren-agent");
   while (true) {
     const int connection = receive_connection();
     if (connection < 0) continue;

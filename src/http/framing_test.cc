@@ -132,6 +132,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Attack{"ALineFeedInTheExtension", "3;a\nb\r\nabc", 400},
                     Attack{"AnEndlessExtension", "3;" + std::string(20'000, 'a') + "\r\nabc", 400},
                     Attack{"AnEndlessTrailer", "0\r\nX: " + std::string(20'000, 'a') + "\r\n", 400},
+                    Attack{"ABlankAfterTheSize", "3 \r\nabc", 400},
+                    Attack{"ALastChunkInPieces",
+                           "0\r\nh=\xc1"
+                           "b",
+                           400},
+                    Attack{"AFoldedTrailer", "0\r\n X: y\r\n", 400},
+                    Attack{"ABareLineFeedInTheTrailer", "0\r\nX: y\n", 400},
+                    Attack{"ANulInTheTrailer", std::string("0\r\nX: \0\r\n", 10), 400},
                     Attack{"AnEndlessSize", std::string(20'000, '0') + "3\r\nabc", 400}),
     [](const auto& info) { return info.param.name; });
 

@@ -62,13 +62,14 @@ std::string to_base64(std::string_view bytes) {
 
 std::string from_base64(std::string_view text) {
   if (text.empty() || text.size() % 4 != 0) return {};
+  // It counts padding as bytes, and takes it anywhere.
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  if (text.find('=') < text.size() - padding) return {};
   std::string bytes(text.size() / 4 * 3, '\0');
   const int size =
       EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
                       reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
   if (size < 0) return {};
-  // It counts the padding as bytes.
-  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
   bytes.resize(static_cast<std::size_t>(size) - padding);
   return bytes;
 }

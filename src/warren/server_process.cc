@@ -31,6 +31,8 @@ namespace {
 
 namespace asio = boost::asio;
 
+using Authenticate = std::function<Result<service::Caller>(std::string_view key)>;
+
 // A connection for each client, one for each sandbox's agent, and room.
 constexpr rlim_t kDescriptors = 65'536;
 
@@ -71,14 +73,14 @@ Task<void> stop_on_signal(asio::io_context& context, std::shared_ptr<http::Serve
   context.stop();
 }
 
-std::shared_ptr<api::mcp::Endpoint> make_mcp(Executor executor, const Config& config, service::Keys& keys,
+std::shared_ptr<api::mcp::Endpoint> make_mcp(Executor executor, const Config& config,
+                                             Authenticate authenticate,
                                              std::shared_ptr<service::Sandboxes> sandboxes) {
   const auto& host = config.listen.host;
   api::mcp::Endpoint::Options options;
   options.allowed_origins = config.allowed_origins;
   const bool loopback = host.starts_with("127.") || host == "::1";
   options.listening = loopback ? api::mcp::Listening::kLoopback : api::mcp::Listening::kNetwork;
-  const auto authenticate = [&keys](std::string_view key) { return keys.authenticate(key); };
   return api::mcp::Endpoint::make(std::move(executor), std::move(sandboxes), authenticate,
                                   std::move(options));
 }
@@ -105,18 +107,18 @@ Result<void> run_server(const Config& config) {
   asio::io_context context(1);
   auto sandboxes = service::Sandboxes::start(context.get_executor(), **database, config.runtime_socket(),
                                              config.sandboxes);
-  auto endpoint = make_mcp(context.get_executor(), config, keys, sandboxes);
+  const Authenticate authenticate = [&keys](std::string_view key) { return keys.authenticate(key); };
+  auto endpoint = make_mcp(context.get_executor(), config, authenticate, sandboxes);
   auto router = std::make_shared<http::Router>();
   // First, since GET / is also where an MCP client may ask for its stream.
   endpoint->add_routes(*router, api::ops::send_landing);
-  api::podflare::add_routes(*router, keys, *sandboxes, podflare_settings(config));
+  api::podflare::add_routes(*router, authenticate, *sandboxes, podflare_settings(config));
   api::ops::add_routes(*router, *sandboxes);
   auto server = http::Server::start(context.get_executor(), std::move(listener), router, {});
 
   asio::co_spawn(context, tell_ready(sandboxes), asio::detached);
-  asio::co_spawn(context,
-                 stop_on_signal(context, server, std::chrono::duration_cast<Millis>(config.stop_grace)),
-                 asio::detached);
+  const auto grace = std::chrono::duration_cast<Millis>(config.stop_grace);
+  asio::co_spawn(context, stop_on_signal(context, server, endpoint, grace), asio::detached);
   context.run();
   return {};
 }

@@ -2,7 +2,8 @@
 // is needed.
 #pragma once
 
-#include "http/server.h"
+#include "base/task.h"
+#include "http/router.h"
 #include "service/sandboxes.h"
 
 namespace warren::api::ops {

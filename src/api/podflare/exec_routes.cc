@@ -37,6 +37,13 @@ Task<void> wait(First& first) {
   co_await first.timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
+// What the service calls a command is this face's `code`.
+Error in_own_words(Error error) {
+  constexpr std::string_view kServiceName = "command:";
+  if (!error.message().starts_with(kServiceName)) return error;
+  return {error.kind(), "code:" + error.message().substr(kServiceName.size())};
+}
+
 Task<void> exec(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
                 http::ResponseWriter& writer) {
   auto body = co_await request.body->read_all(kMaxBody);
@@ -58,7 +65,7 @@ Task<void> exec(std::shared_ptr<Face> face, service::Caller caller, http::Reques
     execution = co_await face->sandboxes.run_python(std::move(caller), id, std::move(python));
   }
   if (!execution) {
-    (void)co_await writer.send(error_response(execution.error()));
+    (void)co_await writer.send(error_response(in_own_words(execution.error())));
     co_return;
   }
   http::Headers headers;

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <array>
+#include <utility>
 
 #include "api/credentials.h"
 #include "api/podflare/answers.h"
@@ -19,7 +19,7 @@ Task<void> check_key_and_run(std::shared_ptr<Face> face, Action action, http::Re
     (void)co_await writer.send(std::move(response));
     co_return;
   }
-  auto caller = face->keys.authenticate(*key);
+  auto caller = face->authenticate(*key);
   if (!caller) {
     auto response = error_response(caller.error());
     (void)co_await writer.send(std::move(response));
@@ -79,8 +79,9 @@ Result<std::string> path_parameter(const http::Request& request) {
   return *path;
 }
 
-void add_routes(http::Router& router, service::Keys& keys, service::Sandboxes& sandboxes, Settings settings) {
-  auto face = std::make_shared<Face>(Face{keys, sandboxes, settings, {}});
+void add_routes(http::Router& router, Authenticate authenticate, service::Sandboxes& sandboxes,
+                Settings settings) {
+  auto face = std::make_shared<Face>(Face{std::move(authenticate), sandboxes, settings, {}});
 
   router.set_fallback("/v1", [](const http::Request& request, int status, const std::string& detail) {
     if (status == 404)

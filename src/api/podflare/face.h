@@ -2,10 +2,12 @@
 // calls the service, shapes the answer; has no rules of its own.
 #pragma once
 
-#include <memory>
+#include <functional>
+#include <string_view>
 
-#include "http/server.h"
-#include "service/keys.h"
+#include "base/result.h"
+#include "http/router.h"
+#include "service/caller.h"
 #include "service/sandboxes.h"
 
 namespace warren::api::podflare {
@@ -19,7 +21,11 @@ struct Settings {
   Seconds max_timeout{3600};
 };
 
-// Adds the routes. What is passed must outlive the router's use.
-void add_routes(http::Router& router, service::Keys& keys, service::Sandboxes& sandboxes, Settings settings);
+// Usually service::Keys::authenticate.
+using Authenticate = std::function<Result<service::Caller>(std::string_view key)>;
+
+// Adds the routes. The service must outlive the router's use.
+void add_routes(http::Router& router, Authenticate authenticate, service::Sandboxes& sandboxes,
+                Settings settings);
 
 }  // namespace warren::api::podflare

@@ -9,7 +9,7 @@
 #include "api/podflare/face.h"
 #include "base/task.h"
 #include "http/message.h"
-#include "http/server.h"
+#include "http/router.h"
 #include "service/caller.h"
 #include "service/sandboxes.h"
 
@@ -24,7 +24,7 @@ struct Terminal {
 };
 
 struct Face {
-  service::Keys& keys;
+  Authenticate authenticate;
   service::Sandboxes& sandboxes;
   Settings settings;
   std::map<std::string, Terminal, std::less<>> terminals;

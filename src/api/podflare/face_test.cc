@@ -1,0 +1,229 @@
+// The face as clients meet it: over a real connection, with a service that is only
+// pretended.
+#include "api/podflare/face.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <string>
+
+#include "api/mcp/fake_sandboxes.h"
+#include "http/test_peer.h"
+
+namespace warren::api::podflare {
+namespace {
+
+namespace json = boost::json;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::string_view kUnknown = "sbx_00000000000000000000000000000000";
+
+// The fake, with what this face's tests need beyond it.
+class Service : public mcp::FakeSandboxes {
+ public:
+  using FakeSandboxes::FakeSandboxes;
+  std::optional<Error> run_error;
+  bool well = true;
+
+  Task<Result<std::shared_ptr<service::Execution>>> run_bash(service::Caller caller, std::string id,
+                                                             service::BashCall call) override {
+    if (run_error) co_return fail(*run_error);
+    co_return co_await FakeSandboxes::run_bash(std::move(caller), std::move(id), std::move(call));
+  }
+  Task<Result<void>> destroy(service::Caller caller, std::string id) override {
+    auto known = get(caller, id);
+    if (!known) co_return fail(std::move(known).error());
+    co_return co_await FakeSandboxes::destroy(std::move(caller), std::move(id));
+  }
+  bool healthy() const override { return well; }
+};
+
+struct Answer {
+  int status = 0;
+  std::string head;
+  std::string body;
+};
+
+class FaceTest : public testing::Test {
+ protected:
+  FaceTest()
+      : router_(std::make_shared<http::Router>()),
+        server_(router_),
+        service_(std::make_shared<Service>(server_.context().get_executor())) {
+    const auto authenticate = [](std::string_view key) -> Result<service::Caller> {
+      if (key != "good" && key != "other") return fail(ErrorKind::kUnauthorized, "the key is not known");
+      return service::Caller{"account-" + std::string(key), "key-" + std::string(key), {}};
+    };
+    add_routes(*router_, authenticate, *service_, {});
+  }
+
+  static std::string text(std::string_view line, std::string_view body, std::string_view key = "good") {
+    return std::string(line) + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAuthorization: Bearer " +
+           std::string(key) + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+           std::string(body);
+  }
+  Answer ask(std::string_view line, std::string_view body = "", std::string_view key = "good") {
+    return send(text(line, body, key));
+  }
+  Answer send(std::string_view request) {
+    http::Peer peer(server_.port());
+    peer.say(request);
+    const auto all = peer.hear_all();
+    const auto end = all.find("\r\n\r\n");
+    Answer answer;
+    answer.head = all.substr(0, end);
+    answer.body = end == std::string::npos ? "" : all.substr(end + 4);
+    answer.status = answer.head.size() > 12 ? std::stoi(answer.head.substr(9, 3)) : 0;
+    return answer;
+  }
+  static std::string error_of(const Answer& answer) {
+    return std::string(json::parse(answer.body).at("error").as_string());
+  }
+
+  std::shared_ptr<http::Router> router_;
+  http::TestServer server_;
+  std::shared_ptr<Service> service_;
+};
+
+TEST_F(FaceTest, WantsAKeyButForItsHealth) {
+  EXPECT_EQ(ask("GET /v1/healthz", "", "wrong").body, "ok");
+  const auto wrong = ask("GET /v1/sandboxes", "", "wrong");
+  EXPECT_EQ(wrong.status, 401);
+  EXPECT_THAT(wrong.head, HasSubstr("WWW-Authenticate: Bearer"));
+  EXPECT_EQ(error_of(wrong), "the key is not known");
+  const auto none = send("GET /v1/sandboxes HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(none.status, 401);
+  EXPECT_THAT(error_of(none), HasSubstr("Authorization: Bearer KEY"));
+  service_->well = false;
+  EXPECT_EQ(ask("GET /v1/healthz").status, 503);
+}
+
+TEST_F(FaceTest, MakesListsShowsAndDestroysASandbox) {
+  const auto made = ask("POST /v1/sandboxes", R"({"name":"n","egress":true})");
+  ASSERT_EQ(made.status, 201) << made.body;
+  const auto object = json::parse(made.body).as_object();
+  const std::string id(object.at("id").as_string());
+  EXPECT_EQ(object.at("state"), "ready");
+  EXPECT_EQ(object.at("egress"), "none");
+  EXPECT_EQ(object.at("notes").as_array().size(), 1U);
+  EXPECT_THAT(made.head, HasSubstr("Location: /v1/sandboxes/" + id));
+  EXPECT_THAT(ask("GET /v1/sandboxes").body, HasSubstr(id));
+  EXPECT_EQ(ask("GET /v1/sandboxes/" + id).status, 200);
+  EXPECT_EQ(ask("GET /v1/sandboxes/" + id, "", "other").status, 404);
+  EXPECT_THAT(ask("GET /v1/sandboxes", "", "other").body, Not(HasSubstr(id)));
+  EXPECT_EQ(ask("DELETE /v1/sandboxes/" + id).status, 204);
+  EXPECT_EQ(ask("DELETE /v1/sandboxes/" + id).status, 404);
+}
+
+TEST_F(FaceTest, RefusesABodyThatIsTooLargeBeforeItHasCome) {
+  const auto answer = send(
+      "POST /v1/sandboxes HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer good\r\n"
+      "Content-Length: 99999999999\r\n\r\n{");
+  EXPECT_EQ(answer.status, 413);
+  EXPECT_FALSE(error_of(answer).empty());
+}
+
+TEST_F(FaceTest, StreamsWhatACommandDoes) {
+  service_->events = {service::Output{service::OutputStream::kStdout, "hello\n"}};
+  service_->exit_code = 7;
+  const auto answer = ask("POST /v1/sandboxes/" + std::string(kUnknown) + "/exec",
+                          R"({"code":"x","language":"bash","timeout_seconds":9})");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_THAT(answer.head, HasSubstr("application/x-ndjson"));
+  EXPECT_THAT(answer.body, HasSubstr(R"("type":"stdout","data":"hello\n","seq":0)"));
+  EXPECT_THAT(answer.body, HasSubstr(R"("type":"exit","data":7)"));
+  EXPECT_THAT(answer.body, HasSubstr("\r\n0\r\n\r\n"));
+  EXPECT_EQ(service_->bash.command, "x");
+  EXPECT_EQ(service_->bash.timeout_seconds, 9);
+}
+
+TEST_F(FaceTest, AnswersARefusedCallWithItsStatus) {
+  const std::vector<std::pair<ErrorKind, int>> statuses{
+      {ErrorKind::kInvalid, 400},  {ErrorKind::kForbidden, 403},   {ErrorKind::kNotFound, 404},
+      {ErrorKind::kConflict, 409}, {ErrorKind::kNoSpace, 409},     {ErrorKind::kTooLarge, 413},
+      {ErrorKind::kLimited, 429},  {ErrorKind::kUnavailable, 503}, {ErrorKind::kTimeout, 503},
+  };
+  for (const auto& [kind, status] : statuses) {
+    service_->run_error = Error(kind, "because");
+    const auto answer = ask("POST /v1/sandboxes/x/exec", R"({"code":"x","language":"bash"})");
+    EXPECT_EQ(answer.status, status);
+    EXPECT_EQ(error_of(answer), "because");
+  }
+}
+
+TEST_F(FaceTest, TellsOfItsOwnFailureByAnIdAlone) {
+  service_->run_error = Error(ErrorKind::kInternal, "secret path /x");
+  const auto answer = ask("POST /v1/sandboxes/x/exec", R"({"code":"x","language":"bash"})");
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_THAT(error_of(answer), HasSubstr("internal error "));
+  EXPECT_THAT(answer.body, Not(HasSubstr("secret")));
+}
+
+TEST_F(FaceTest, CancelsTheCallOfAClientThatIsGone) {
+  service_->hangs = true;
+  service_->events = {service::Output{service::OutputStream::kStdout, "first"}};
+  {
+    http::Peer peer(server_.port());
+    peer.say(text("POST /v1/sandboxes/x/exec", R"({"code":"x"})"));
+    peer.hear_until("first");
+  }
+  const auto cancelled = [this] {
+    return server_.run([](std::shared_ptr<Service> service) -> Task<bool> {
+      co_return service->last != nullptr && service->last->was_cancelled();
+    }(service_));
+  };
+  bool seen = false;
+  for (int i = 0; i < 200 && !seen; ++i) {
+    seen = cancelled();
+    if (!seen) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(seen);
+}
+
+TEST_F(FaceTest, MovesFilesAsRawBytes) {
+  const std::string bytes("\0\xff raw", 6);
+  const auto put = ask("PUT /v1/sandboxes/x/files?path=%2Froot%2Fa%20b%FF", bytes);
+  ASSERT_EQ(put.status, 200) << put.body;
+  EXPECT_EQ(json::parse(put.body).at("size"), 6);
+  EXPECT_TRUE(json::parse(put.body).as_object().contains("path_base64"));
+  EXPECT_EQ(service_->files.at("/root/a b\xff"), bytes);
+  const auto got = ask("GET /v1/sandboxes/x/files?path=/root/a%20b%FF");
+  EXPECT_EQ(got.body, bytes);
+  EXPECT_THAT(got.head, HasSubstr("Content-Length: 6"));
+  const auto head = ask("HEAD /v1/sandboxes/x/files?path=/root/a%20b%FF");
+  EXPECT_EQ(head.status, 200);
+  EXPECT_THAT(head.head, HasSubstr("Content-Length: 6"));
+  EXPECT_EQ(head.body, "");
+  EXPECT_EQ(ask("GET /v1/sandboxes/x/files?path=/none").status, 404);
+  EXPECT_THAT(error_of(ask("GET /v1/sandboxes/x/files")), HasSubstr("path is missing"));
+  EXPECT_EQ(ask("GET /v1/sandboxes/x/files?path=/a&part=2").status, 400);
+  EXPECT_EQ(ask("DELETE /v1/sandboxes/x/files?path=/a").status, 204);
+}
+
+TEST_F(FaceTest, ListsAFolderWithNamesThatAreNoText) {
+  service_->listing.entries = {{.name = "n\xff", .type = "file", .size = 3},
+                               {.name = "ok", .type = "directory"}};
+  const auto answer = ask("GET /v1/sandboxes/x/list?path=/root");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_THAT(answer.body, HasSubstr("\"name_base64\":\"bv8=\""));
+  EXPECT_THAT(answer.body, HasSubstr("\"name\":\"ok\""));
+}
+
+TEST_F(FaceTest, SaysWhatItDoesNotOffer) {
+  for (const auto* line :
+       {"POST /v1/sandboxes/x/fork", "POST /v1/sandboxes/x/merge_into/y", "GET /v1/sandboxes/x/diff/y",
+        "PUT /v1/sandboxes/x/egress", "POST /v1/sandboxes/x/ports"}) {
+    const auto answer = ask(line);
+    EXPECT_EQ(answer.status, 404);
+    EXPECT_THAT(error_of(answer), HasSubstr("is not offered by this version"));
+  }
+  EXPECT_THAT(error_of(ask("GET /v1/nonsense")), HasSubstr("no such route"));
+  const auto wrong_method = ask("PATCH /v1/sandboxes");
+  EXPECT_EQ(wrong_method.status, 405);
+  EXPECT_THAT(wrong_method.head, HasSubstr("Allow: "));
+}
+
+}  // namespace
+}  // namespace warren::api::podflare

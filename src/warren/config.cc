@@ -1,10 +1,13 @@
 #include "warren/config.h"
 
+// As everywhere that it is included: its two modes cannot be linked together.
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
-#include <toml++/toml.h>
 
 #include <array>
 #include <cerrno>
@@ -240,12 +243,12 @@ Result<std::string> home_from_environment() {
 }
 
 Result<void> apply_toml(Config& config, std::string_view text, std::string_view name) {
-  toml::table root;
-  try {
-    root = toml::parse(text, name);
-  } catch (const toml::parse_error& error) {
+  const auto parsed = toml::parse(text, name);
+  if (!parsed) {
+    const auto& error = parsed.error();
     return fail(ErrorKind::kInvalid, fmt::format("{}: {}", place(name, error.source()), error.description()));
   }
+  const toml::table& root = parsed.table();
   const std::map<std::string, Section, std::less<>> sections{
       {"server", server_section(config)},
       {"storage", storage_section(config)},

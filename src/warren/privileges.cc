@@ -4,12 +4,15 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
+
+#include "base/log.h"
 
 namespace warren::cli {
 namespace {
@@ -81,6 +84,16 @@ Result<void> become(const User& user) {
 Result<void> end_with_parent(int parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0) return fail_errno("PR_SET_PDEATHSIG");
   if (getppid() != parent) return fail(ErrorKind::kUnavailable, "the parent process has ended");
+  return {};
+}
+
+Result<void> raise_descriptor_limit(std::uint64_t wanted) {
+  rlimit limit{wanted, wanted};
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return fail_errno("getrlimit");
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return fail_errno("setrlimit");
+  log::info("at most {} descriptors can be open here", limit.rlim_max);
   return {};
 }
 

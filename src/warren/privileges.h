@@ -1,6 +1,7 @@
 // Becoming the server's unprivileged user, for good.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -18,6 +19,10 @@ Result<void> become(const User& user);
 // Ends this process with SIGTERM when its parent ends. kUnavailable if it has already:
 // `parent` is who it was.
 Result<void> end_with_parent(int parent);
+
+// Lets this process have `wanted` descriptors open, or as many as the host allows a
+// root that may not raise its limits (in a container).
+Result<void> raise_descriptor_limit(std::uint64_t wanted);
 
 // Runs `body` as `user` in a child process and returns the text it returns. What the
 // database holds is read and written by its owner only.

@@ -34,13 +34,12 @@ namespace asio = boost::asio;
 using Authenticate = std::function<Result<service::Caller>(std::string_view key)>;
 
 // A connection for each client, one for each sandbox's agent, and room.
-constexpr rlim_t kDescriptors = 65'536;
+constexpr std::uint64_t kDescriptors = 65'536;
 
 Result<void> confine(const Config& config) {
   const auto user = find_user(config.user);
   if (!user) return std::unexpected(user.error());
-  const rlimit descriptors{kDescriptors, kDescriptors};
-  if (setrlimit(RLIMIT_NOFILE, &descriptors) != 0) return fail_errno("RLIMIT_NOFILE");
+  WARREN_TRY(raise_descriptor_limit(kDescriptors));
   // What is in memory here are keys and clients' code.
   const rlimit no_core{0, 0};
   if (setrlimit(RLIMIT_CORE, &no_core) != 0) return fail_errno("RLIMIT_CORE");

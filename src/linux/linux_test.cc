@@ -58,6 +58,8 @@ TEST(Process, IsWaitedForUntilADeadlineAndToldApartByItsEnd) {
   const auto held = open_pidfd(pid);
   ASSERT_TRUE(held);
   EXPECT_FALSE(*wait_for_exit(held->get(), Clock::now() + Millis(20))) << "it still runs";
+  EXPECT_FALSE(*wait_for_exit(held->get(), Clock::time_point::min()))
+      << "nor is there a wait for a deadline long past";
   ASSERT_TRUE(send_signal(held->get(), SIGKILL));
   const auto ended = wait_for_exit(held->get(), Clock::now() + Seconds(5));
   ASSERT_TRUE(ended && *ended);

@@ -18,7 +18,10 @@ namespace {
 constexpr auto kWaitByPidfd = static_cast<idtype_t>(3);
 
 int millis_until(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
+  const auto now = Clock::now();
+  // A difference from the earliest time point would overflow.
+  if (deadline <= now) return 0;
+  const auto left = std::chrono::ceil<Millis>(deadline - now).count();
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 3'600'000));
 }
 

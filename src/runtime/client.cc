@@ -61,7 +61,8 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
 
   Task<Result<void>> create(SandboxSpec spec) override {
     const std::string id = spec.id;
-    auto response = co_await call(CreateCall{std::move(spec)});
+    Call what = CreateCall{std::move(spec)};
+    auto response = co_await call(std::move(what));
     if (response) co_return Result<void>{};
     // It may have been made all the same, and nobody would know of it.
     if (response.error().kind() == ErrorKind::kTimeout) forget(id);
@@ -69,7 +70,8 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
   }
 
   Task<Result<UniqueFd>> connect(std::string id) override {
-    auto response = co_await call(ConnectCall{std::move(id)});
+    Call what = ConnectCall{std::move(id)};
+    auto response = co_await call(std::move(what));
     if (!response) co_return fail(std::move(response.error()));
     if (response->descriptors.size() != 1)
       co_return fail(ErrorKind::kInternal, "the runtime sent no connection");
@@ -77,13 +79,15 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
   }
 
   Task<Result<void>> destroy(std::string id) override {
-    auto response = co_await call(DestroyCall{std::move(id)});
+    Call what = DestroyCall{std::move(id)};
+    auto response = co_await call(std::move(what));
     if (!response) co_return fail(std::move(response.error()));
     co_return Result<void>{};
   }
 
   Task<Result<Usage>> usage(std::string id) override {
-    auto response = co_await call(UsageCall{std::move(id)});
+    Call what = UsageCall{std::move(id)};
+    auto response = co_await call(std::move(what));
     if (!response) co_return fail(std::move(response.error()));
     const auto* usage = std::get_if<Usage>(&response->answer);
     if (!usage) co_return fail(ErrorKind::kInternal, "the runtime answered another question");
@@ -91,7 +95,8 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
   }
 
   Task<Result<std::vector<TemplateInfo>>> templates() override {
-    auto response = co_await call(TemplatesCall{});
+    Call what = TemplatesCall{};
+    auto response = co_await call(std::move(what));
     if (!response) co_return fail(std::move(response.error()));
     auto* list = std::get_if<std::vector<TemplateInfo>>(&response->answer);
     if (!list) co_return fail(ErrorKind::kInternal, "the runtime answered another question");
@@ -131,6 +136,7 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
     }
   }
 
+  // `what` must be a named object: GCC 12 mishandles temporaries in a co_await.
   Task<Result<Response>> call(Call what) {
     const auto self = shared_from_this();
     if (!ready_) co_return fail(ErrorKind::kUnavailable, "the runtime is away; try again");

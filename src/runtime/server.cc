@@ -39,20 +39,31 @@ constexpr std::size_t kMostSessions = 8;
 constexpr Seconds kTendEvery{2};
 
 // Each sandbox costs the runtime a few descriptors, and the limits of its processes
-// may not exceed the runtime's own.
+// may not exceed the runtime's own. Root in a container may lack the right to raise
+// them (CAP_SYS_RESOURCE): then as far as it goes.
+Result<void> raise_limit(__rlimit_resource resource, rlim_t wanted) {
+  rlimit limit{.rlim_cur = wanted, .rlim_max = wanted};
+  if (::setrlimit(resource, &limit) == 0) return {};
+  if (::getrlimit(resource, &limit) < 0) return fail_errno("getrlimit");
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(resource, &limit) < 0) return fail_errno("setrlimit");
+  log::info("resource limit {} stays at {}", static_cast<int>(resource), limit.rlim_max);
+  return {};
+}
+
 Result<void> prepare_process() {
   if (::geteuid() != 0) return fail(ErrorKind::kForbidden, "the runtime must be root");
   constexpr rlim_t kFiles = 1 << 20;
-  const rlimit files{.rlim_cur = kFiles, .rlim_max = kFiles};
-  if (::setrlimit(RLIMIT_NOFILE, &files) < 0) return fail_errno("RLIMIT_NOFILE");
-  const rlimit processes{.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
-  if (::setrlimit(RLIMIT_NPROC, &processes) < 0) return fail_errno("RLIMIT_NPROC");
+  WARREN_TRY(raise_limit(RLIMIT_NOFILE, kFiles));
+  WARREN_TRY(raise_limit(RLIMIT_NPROC, RLIM_INFINITY));
+  // Sandboxes get 1 of it (see namespace/inside.cc), and cannot if it is 0 here.
+  WARREN_TRY(raise_limit(RLIMIT_CORE, 1));
   if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return fail_errno("PR_SET_DUMPABLE");
   ::umask(022);
   if (::chdir("/") < 0) return fail_errno("chdir /");
   // Sandboxes first, Warren last, where the host runs out of memory.
   if (const auto set = linux_::write_text("/proc/self/oom_score_adj", "-800"); !set)
-    log::warn("{}", set.error().message());
+    log::info("{}", set.error().message());
   return linux_::enter_private_mounts();
 }
 

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -63,8 +64,11 @@ Result<void> become_root() {
   return {};
 }
 
-Result<void> set_limit(int resource, rlim_t soft, rlim_t hard) {
-  const rlimit limit{.rlim_cur = soft, .rlim_max = hard};
+// At most what this process has: more would take a right over the host.
+Result<void> set_limit(int resource, rlim_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) < 0) return fail_errno("getrlimit");
+  limit.rlim_cur = limit.rlim_max = std::min(wanted, limit.rlim_max);
   if (::setrlimit(static_cast<__rlimit_resource>(resource), &limit) < 0) return fail_errno("setrlimit");
   return {};
 }
@@ -72,16 +76,16 @@ Result<void> set_limit(int resource, rlim_t soft, rlim_t hard) {
 Result<void> set_limits(const Inside& inside) {
   // 0 would not stop a core handler that is a pipe, and it would run as the
   // host's root; 1 does.
-  WARREN_TRY(set_limit(RLIMIT_CORE, 1, 1));
-  WARREN_TRY(set_limit(RLIMIT_NOFILE, inside.open_files, inside.open_files));
+  WARREN_TRY(set_limit(RLIMIT_CORE, 1));
+  WARREN_TRY(set_limit(RLIMIT_NOFILE, inside.open_files));
   constexpr rlim_t kLockable = 8ULL << 20;
   constexpr rlim_t kQueues = 819200;
   constexpr rlim_t kSignals = 4096;
-  WARREN_TRY(set_limit(RLIMIT_MEMLOCK, kLockable, kLockable));
-  WARREN_TRY(set_limit(RLIMIT_MSGQUEUE, kQueues, kQueues));
-  WARREN_TRY(set_limit(RLIMIT_SIGPENDING, kSignals, kSignals));
-  WARREN_TRY(set_limit(RLIMIT_RTPRIO, 0, 0));
-  return set_limit(RLIMIT_NICE, 0, 0);
+  WARREN_TRY(set_limit(RLIMIT_MEMLOCK, kLockable));
+  WARREN_TRY(set_limit(RLIMIT_MSGQUEUE, kQueues));
+  WARREN_TRY(set_limit(RLIMIT_SIGPENDING, kSignals));
+  WARREN_TRY(set_limit(RLIMIT_RTPRIO, 0));
+  return set_limit(RLIMIT_NICE, 0);
 }
 
 Result<void> arrange_descriptors(const Inside& inside) {

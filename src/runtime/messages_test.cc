@@ -1,0 +1,119 @@
+#include "runtime/messages.h"
+
+#include <gmock/gmock.h>
+
+#include "base/ids.h"
+
+namespace warren::runtime {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kId = "sbx_0123456789abcdef0123456789abcdef";
+
+SandboxSpec some_spec() {
+  SandboxSpec spec;
+  spec.id = kId;
+  spec.account = "alice";
+  spec.template_name = "default";
+  spec.account_memory_bytes = 123;
+  return spec;
+}
+
+TEST(Messages, ARequestArrivesAsItWasSent) {
+  const auto create = parse_request(encode(Request{.number = 7, .call = CreateCall{some_spec()}}));
+  ASSERT_TRUE(create) << create.error().message();
+  EXPECT_EQ(create->number, 7U);
+  const auto& spec = std::get<CreateCall>(create->call).spec;
+  EXPECT_EQ(spec.id, kId);
+  EXPECT_EQ(spec.account, "alice");
+  EXPECT_EQ(spec.template_name, "default");
+  EXPECT_EQ(spec.account_memory_bytes, 123U);
+  EXPECT_EQ(spec.limits.memory_bytes, Limits{}.memory_bytes);
+  EXPECT_EQ(spec.limits.open_files, Limits{}.open_files);
+
+  const auto destroy = parse_request(encode(Request{.number = 1, .call = DestroyCall{kId}}));
+  ASSERT_TRUE(destroy);
+  EXPECT_EQ(std::get<DestroyCall>(destroy->call).id, kId);
+  EXPECT_TRUE(parse_request(encode(Request{.number = 1, .call = TemplatesCall{}})));
+}
+
+TEST(Messages, AnAnswerArrivesAsItWasSent) {
+  const auto usage = parse_from_runtime(
+      encode(FromRuntime(Reply{.number = 3, .outcome = Answer(Usage{.memory_bytes = 5, .oom_kills = 2})})));
+  ASSERT_TRUE(usage) << usage.error().message();
+  const auto& reply = std::get<Reply>(*usage);
+  EXPECT_EQ(reply.number, 3U);
+  EXPECT_EQ(std::get<Usage>(*reply.outcome).oom_kills, 2U);
+
+  const auto failed = parse_from_runtime(
+      encode(FromRuntime(Reply{.number = 4, .outcome = fail(ErrorKind::kLimited, "no more\nroom")})));
+  const auto& error = std::get<Reply>(*failed).outcome.error();
+  EXPECT_EQ(error.kind(), ErrorKind::kLimited);
+  EXPECT_EQ(error.message(), "no more?room") << "nothing unprintable goes on into logs";
+
+  const auto done = parse_from_runtime(encode(FromRuntime(Reply{.number = 5, .outcome = Answer{}})));
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(*std::get<Reply>(*done).outcome));
+
+  const auto templates = parse_from_runtime(encode(
+      FromRuntime(Reply{.number = 6,
+                        .outcome = Answer(std::vector<TemplateInfo>{
+                            {.name = "default", .description = "d", .digest = "x", .built = true}})})));
+  EXPECT_TRUE(std::get<std::vector<TemplateInfo>>(*std::get<Reply>(*templates).outcome).at(0).built);
+}
+
+TEST(Messages, EventsArriveAsTheyWereSent) {
+  const auto known = parse_from_runtime(encode(FromRuntime(Known{.ids = {kId}})));
+  EXPECT_THAT(std::get<Known>(*known).ids, ElementsAre(kId));
+  const auto ready =
+      parse_from_runtime(encode(FromRuntime(Ready{{.isolation = "namespace", .fork_copies = "runner"}})));
+  EXPECT_EQ(std::get<Ready>(*ready).capabilities.isolation, "namespace");
+  const auto exit = parse_from_runtime(encode(FromRuntime(Exit{.id = kId, .reason = "killed by SIGKILL"})));
+  EXPECT_EQ(std::get<Exit>(*exit).reason, "killed by SIGKILL");
+}
+
+TEST(Messages, AsManyIdsAsGoIntoOnePacketFit) {
+  Known known;
+  for (std::size_t i = 0; i < kIdsPerPacket; ++i) known.ids.push_back(new_sandbox_id());
+  EXPECT_LE(encode(FromRuntime(known)).size(), kMaxPacket);
+}
+
+class RefusedRequest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RefusedRequest, IsInvalid) {
+  const auto parsed = parse_request(GetParam());
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().kind(), ErrorKind::kInvalid);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Messages, RefusedRequest,
+    ::testing::Values(
+        "", "null", "[]", "{", "{}", "[[[[[[[[[[[[[[[[", R"({"n":1})", R"({"n":1,"op":"fly"})",
+        R"({"n":1,"op":7})", R"({"n":-1,"op":"templates"})", R"({"n":1.5,"op":"templates"})",
+        R"({"n":"1","op":"templates"})", R"({"n":1,"op":"templates","more":1})", R"({"n":1,"op":"destroy"})",
+        R"({"n":1,"op":"destroy","id":"../x"})",
+        R"({"n":1,"op":"destroy","id":"sbx_0123456789abcdef0123456789abcdef","id2":""})",
+        R"({"n":1,"op":"create","id":"sbx_0123456789abcdef0123456789abcdef","account":"../a","template":"t","limits":{},"account_memory_bytes":0})",
+        R"({"n":1,"op":"create","id":"sbx_0123456789abcdef0123456789abcdef","account":"a","template":"t","limits":[],"account_memory_bytes":0})"));
+
+TEST(Messages, NoSandboxGetsUnlimitedOrAbsurdAmounts) {
+  for (const auto& change : {+[](Limits& l) { l.memory_bytes = 0; }, +[](Limits& l) { l.disk_bytes = 0; },
+                             +[](Limits& l) { l.pids = 0; }, +[](Limits& l) { l.cpu_percent = 0; },
+                             +[](Limits& l) { l.open_files = 0; }, +[](Limits& l) { l.pids = ~0U; },
+                             +[](Limits& l) { l.memory_bytes = ~0ULL; }}) {
+    auto spec = some_spec();
+    change(spec.limits);
+    const auto parsed = parse_request(encode(Request{.number = 1, .call = CreateCall{spec}}));
+    ASSERT_FALSE(parsed);
+    EXPECT_THAT(parsed.error().message(), HasSubstr("whole number from"));
+  }
+}
+
+TEST(Messages, WhatIsTooLongIsNotEvenParsed) {
+  EXPECT_EQ(parse_request(std::string(kMaxPacket + 1, ' ')).error().kind(), ErrorKind::kTooLarge);
+}
+
+}  // namespace
+}  // namespace warren::runtime

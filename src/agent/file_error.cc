@@ -25,6 +25,9 @@ Error file_error(std::string_view action, std::string_view path, int code) {
     case EAGAIN:
       kind = ErrorKind::kLimited;
       break;
+    case ENOTEMPTY:
+      kind = ErrorKind::kConflict;
+      break;
     case EFBIG:
       kind = ErrorKind::kTooLarge;
       break;
@@ -38,7 +41,6 @@ Error file_error(std::string_view action, std::string_view path, int code) {
     case ENAMETOOLONG:
     case ENODEV:
     case ENOTDIR:
-    case ENOTEMPTY:
     case ENXIO:
     case EOPNOTSUPP:
     case EPERM:

@@ -45,7 +45,7 @@ Result<json::object> parse(const std::string& text) {
   boost::system::error_code error;
   json::value value = json::parse(text, error, {}, options);
   if (error || !value.is_object())
-    return fail(ErrorKind::kInvalid, "agent broke the protocol: not a JSON object");
+    return fail(ErrorKind::kUnavailable, "agent broke the protocol: not a JSON object");
   return std::move(value.get_object());
 }
 
@@ -87,9 +87,10 @@ class Link : public std::enable_shared_from_this<Link> {
   }
 
   // Ends the connection and all its streams; for whatever reason comes first.
-  void end(Error reason) {
+  void end(const Error& reason) {
     if (lost_) return;
-    lost_ = std::move(reason);
+    // Whatever the agent did wrong, it is not the caller's input that is invalid.
+    lost_.emplace(ErrorKind::kUnavailable, reason.message());
     boost::system::error_code ignored;
     socket_.close(ignored);
     writable_.cancel();

@@ -219,7 +219,7 @@ TEST_F(AgentFilesTest, FoldersAreListedAndRemoved) {
   const Answer entry = agent.call({{"op", "stat"}, {"path", path("tree/file")}});
   EXPECT_EQ(entry.text("name"), "file");
   EXPECT_EQ(entry.number("size"), 5);
-  EXPECT_EQ(agent.call({{"op", "remove"}, {"path", path("tree")}}).failure->kind(), ErrorKind::kInvalid);
+  EXPECT_EQ(agent.call({{"op", "remove"}, {"path", path("tree")}}).failure->kind(), ErrorKind::kConflict);
   EXPECT_EQ(failure(agent.call({{"op", "remove"}, {"path", path("tree")}, {"recursive", true}})), "none");
   EXPECT_FALSE(fs::exists(path("tree")));
   EXPECT_TRUE(fs::exists("/etc/passwd"));

@@ -17,12 +17,12 @@
 
 namespace warren::service {
 
-inline constexpr std::size_t kMaxCodeBytes = 4 * 1024 * 1024;
+inline constexpr std::size_t kMaxCodeBytes = std::size_t{4} * 1024 * 1024;
 inline constexpr std::size_t kMaxPathBytes = 4096;
 // Of one environment, names and values: what execve(2) takes beside the arguments.
-inline constexpr std::size_t kMaxEnvBytes = 128 * 1024;
+inline constexpr std::size_t kMaxEnvBytes = std::size_t{128} * 1024;
 // Linux's MAX_ARG_STRLEN is 128 KiB with the NUL; a longer command goes by a file.
-inline constexpr std::size_t kMaxArgumentBytes = 96 * 1024;
+inline constexpr std::size_t kMaxArgumentBytes = std::size_t{96} * 1024;
 inline constexpr int kMaxTerminalSide = 10'000;
 
 Result<Seconds> call_timeout(std::optional<std::int64_t> seconds, const Sandboxes::Options& options);

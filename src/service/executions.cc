@@ -27,9 +27,9 @@ constexpr std::string_view kShell = "/bin/bash";
 class AgentExecution final : public Execution, public std::enable_shared_from_this<AgentExecution> {
  public:
   // `deadline` is nothing for calls that may run as long as they like.
-  AgentExecution(Executor executor, Admitted admitted, std::shared_ptr<runtime::AgentStream> stream,
+  AgentExecution(const Executor& executor, Admitted admitted, std::shared_ptr<runtime::AgentStream> stream,
                  std::optional<Seconds> deadline)
-      : admitted_(std::move(admitted)), stream_(std::move(stream)), guard_(std::move(executor)) {
+      : admitted_(std::move(admitted)), stream_(std::move(stream)), guard_(executor) {
     if (deadline) silence_limit_ = Millis(*deadline) + admitted_.links->parts().hang_grace;
   }
 
@@ -62,7 +62,8 @@ class AgentExecution final : public Execution, public std::enable_shared_from_th
       auto told = exec_event_of(std::move(*event));
       if (last || !told) finish();
       if (!told) co_return fail(std::move(told).error());
-      if (*told) co_return std::move(**told);
+      std::optional<ExecEvent> happened = std::move(*told);
+      if (happened) co_return std::move(*happened);
     }
     co_return fail(ErrorKind::kConflict, "the call has ended");
   }
@@ -105,10 +106,11 @@ class AgentExecution final : public Execution, public std::enable_shared_from_th
 
   // Time in which nobody asked for the next event is the client's, not the agent's.
   void on_guard() {
-    if (!stream_) return;
+    if (!stream_ || !silence_limit_) return;
+    const Millis limit = *silence_limit_;
     const auto waited =
         waiting_since_ ? std::chrono::duration_cast<Millis>(Clock::now() - *waiting_since_) : Millis(0);
-    if (waited < *silence_limit_) return arm(*silence_limit_ - waited);
+    if (waited < limit) return arm(limit - waited);
     log::warn("sandbox {}: its agent did not end a call at its deadline", admitted_.sandbox->info.id);
     hung_ = true;
     admitted_.links->drop(*admitted_.sandbox);

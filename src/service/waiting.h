@@ -11,7 +11,6 @@
 #include <exception>
 #include <list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -34,6 +33,13 @@ class Signal : public std::enable_shared_from_this<Signal> {
   std::list<boost::asio::steady_timer*> waiting_;
 };
 
+// What a task of ours throws is a bug, and says no more than that.
+template <typename T>
+Result<T> answer_or_thrown(const std::exception_ptr& thrown, Result<T> answer) {
+  if (thrown) return fail(ErrorKind::kInternal, "a task threw");
+  return answer;
+}
+
 // The answer of `task`, or kTimeout with the sentence `too_late` after `limit`;
 // the task is then cancelled, and what it still answers is dropped. kCancelled if
 // the caller itself is cancelled meanwhile.
@@ -44,18 +50,17 @@ Task<Result<T>> within(Millis limit, std::string too_late, Task<Result<T>> task)
     explicit State(const Executor& executor) : timer(executor) {}
     asio::steady_timer timer;
     asio::cancellation_signal stop;
-    std::optional<Result<T>> answer;
+    std::unique_ptr<Result<T>> answer;
   };
   const Executor executor = co_await asio::this_coro::executor;
   auto state = std::make_shared<State>(executor);
   state->timer.expires_after(limit);
   asio::co_spawn(executor, std::move(task),
-                 asio::bind_cancellation_slot(
-                     state->stop.slot(), [state](const std::exception_ptr& thrown, Result<T> answer) {
-                       state->answer =
-                           thrown ? Result<T>(fail(ErrorKind::kInternal, "a task threw")) : std::move(answer);
-                       state->timer.cancel();
-                     }));
+                 asio::bind_cancellation_slot(state->stop.slot(), [state](const std::exception_ptr& thrown,
+                                                                          Result<T> answer) {
+                   state->answer = std::make_unique<Result<T>>(answer_or_thrown(thrown, std::move(answer)));
+                   state->timer.cancel();
+                 }));
   const auto [error] = co_await state->timer.async_wait(asio::as_tuple(asio::use_awaitable));
   if (state->answer) co_return std::move(*state->answer);
   state->stop.emit(asio::cancellation_type::terminal);
@@ -71,11 +76,11 @@ Task<Result<T>> to_its_end(Executor executor, Task<Result<T>> task) {
   struct State {
     explicit State(const Executor& of) : timer(of, asio::steady_timer::time_point::max()) {}
     asio::steady_timer timer;
-    std::optional<Result<T>> answer;
+    std::unique_ptr<Result<T>> answer;
   };
   auto state = std::make_shared<State>(executor);
   asio::co_spawn(executor, std::move(task), [state](const std::exception_ptr& thrown, Result<T> answer) {
-    state->answer = thrown ? Result<T>(fail(ErrorKind::kInternal, "a task threw")) : std::move(answer);
+    state->answer = std::make_unique<Result<T>>(answer_or_thrown(thrown, std::move(answer)));
     state->timer.cancel();
   });
   co_await state->timer.async_wait(asio::as_tuple(asio::use_awaitable));

@@ -51,7 +51,7 @@ pids = 64
 
 TEST(Config, RefusesWhatItDoesNotKnowWithTheLine) {
   EXPECT_THAT(refusal("[server]\nlisten = \"127.0.0.1:1\"\nlisten_on = 1\n"),
-              HasSubstr("warren.toml:3: unknown setting server.listen_on; known in [server] are listen"));
+              HasSubstr("warren.toml:3: unknown setting server.listen_on; known in [server] are allowed_origins, listen"));
   EXPECT_THAT(refusal("\n[serve]\n"), HasSubstr("warren.toml:2: unknown section serve"));
   EXPECT_THAT(refusal("listen = 1\n"), HasSubstr("unknown section listen"));
 }

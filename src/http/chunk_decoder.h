@@ -14,7 +14,7 @@ namespace warren::http {
 class ChunkDecoder {
  public:
   // A chunk's line, or the whole trailer, may be this long.
-  static constexpr std::size_t kMaxLineBytes = 8 * 1024;
+  static constexpr std::size_t kMaxLineBytes = 8UL * 1024;
 
   struct Progress {
     std::size_t consumed = 0;

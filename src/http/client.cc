@@ -97,10 +97,11 @@ struct Exchange {
 Task<void> pump(std::shared_ptr<Exchange> exchange) {
   Stream& stream = *exchange->stream;
   for (;;) {
-    Result<std::string> piece = fail(ErrorKind::kInternal, "the body's source threw");
+    Result<std::string> piece;
     try {
       piece = co_await exchange->source();
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
+      piece = fail(ErrorKind::kInternal, std::string("the body's source threw: ") + error.what());
     }
     if (!piece) {
       // A body that broke off must not pass for a whole one.
@@ -244,7 +245,7 @@ class TcpClient final : public Client, public std::enable_shared_from_this<TcpCl
   }
 
   // Sends the request and reads the answer's head.
-  Task<Result<ResponseHead>> converse(std::shared_ptr<Exchange> exchange, ClientRequest& request,
+  Task<Result<ResponseHead>> converse(const std::shared_ptr<Exchange>& exchange, ClientRequest& request,
                                       const std::string& head) {
     Stream& stream = *exchange->stream;
     Stream::Buffers buffers;
@@ -256,15 +257,16 @@ class TcpClient final : public Client, public std::enable_shared_from_this<TcpCl
       exchange->source = std::move(request.body_source);
       exchange->sent = false;
       // The signal must outlive what is bound to it, by a little.
-      asio::co_spawn(executor_, pump(exchange),
-                     asio::bind_cancellation_slot(exchange->cancel_pump.slot(),
-                                                  [exchange, executor = executor_](std::exception_ptr) {
-                                                    asio::post(executor, [exchange] {});
-                                                  }));
+      asio::co_spawn(
+          executor_, pump(exchange),
+          asio::bind_cancellation_slot(exchange->cancel_pump.slot(),
+                                       [exchange, executor = executor_](const std::exception_ptr&) {
+                                         asio::post(executor, [exchange] {});
+                                       }));
     }
     for (;;) {
       auto answer = co_await read_head(stream, request.method);
-      if (!answer && exchange->source_error) co_return std::unexpected(*exchange->source_error);
+      if (const auto& broken = exchange->source_error; !answer && broken) co_return std::unexpected(*broken);
       if (!answer && !written) co_return unavailable(written.error().message());
       // 1xx answers come before the one that counts.
       if (!answer || answer->status / 100 != 1) co_return answer;
@@ -272,13 +274,13 @@ class TcpClient final : public Client, public std::enable_shared_from_this<TcpCl
   }
 
   Task<Result<ResponseHead>> read_head(Stream& stream, const std::string& method) {
-    HeadScanner scanner({.target_bytes = 8 * 1024, .head_bytes = 64 * 1024});
+    HeadScanner scanner({.target_bytes = 8UL * 1024, .head_bytes = 64UL * 1024});
     for (;;) {
       const auto state = scanner.scan(stream.buffered());
       if (state == HeadScanner::State::kBad)
         co_return unavailable("the answer is not HTTP: " + scanner.error().message);
       if (state == HeadScanner::State::kComplete) break;
-      const auto got = co_await stream.fill(16 * 1024, kNever);
+      const auto got = co_await stream.fill(16UL * 1024, kNever);
       if (!got) co_return unavailable(got.error().message());
       if (*got == 0) co_return unavailable("the connection was closed before the answer");
     }
@@ -311,7 +313,7 @@ TcpResponse::~TcpResponse() {
 Task<Result<std::string>> TcpResponse::read() {
   auto piece = co_await body_.read(kNever);
   if (piece) co_return piece;
-  if (exchange_->source_error) co_return std::unexpected(*exchange_->source_error);
+  if (const auto& broken = exchange_->source_error) co_return std::unexpected(*broken);
   co_return client_->unavailable("the answer broke off: " + piece.error().message());
 }
 

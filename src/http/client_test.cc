@@ -36,7 +36,7 @@ Task<Got> fetch(std::shared_ptr<Client> client, ClientRequest request) {
     co_return got;
   }
   got.status = (*response)->status();
-  auto body = co_await (*response)->read_all(512 * 1024 * 1024);
+  auto body = co_await (*response)->read_all(512UL * 1024 * 1024);
   if (body)
     got.body = *std::move(body);
   else
@@ -129,13 +129,13 @@ TEST(Client, StreamsBothWaysAtOnce) {
   ClientRequest upload = request("POST", "/echo");
   upload.body_source = [left]() -> Task<Result<std::string>> {
     if ((*left)-- == 0) co_return std::string();
-    co_return std::string(256 * 1024, static_cast<char>('a' + *left % 26));
+    co_return std::string(256UL * 1024, static_cast<char>('a' + *left % 26));
   };
   const Got got = server.run(fetch(client, std::move(upload)));
   EXPECT_FALSE(got.error);
-  ASSERT_EQ(got.body.size(), 400U * 256 * 1024);
+  ASSERT_EQ(got.body.size(), 400UL * 256 * 1024);
   for (std::size_t i = 0; i < 400; ++i)
-    ASSERT_EQ(got.body[i * 256 * 1024], static_cast<char>('a' + (399 - i) % 26));
+    ASSERT_EQ(got.body[i * 256UL * 1024], static_cast<char>('a' + (399 - i) % 26));
   EXPECT_EQ(server.run(fetch(client, request("POST", "/echo", "again"))).body, "again");
 }
 
@@ -143,7 +143,7 @@ TEST(Client, AnEarlyAnswerEndsTheUpload) {
   TestServer server(make_router());
   auto client = client_of(server);
   ClientRequest upload = request("POST", "/refuse");
-  upload.body_source = []() -> Task<Result<std::string>> { co_return std::string(64 * 1024, 'x'); };
+  upload.body_source = []() -> Task<Result<std::string>> { co_return std::string(64UL * 1024, 'x'); };
   const Got got = server.run(fetch(client, std::move(upload)));
   EXPECT_EQ(got.status, 413);
   EXPECT_EQ(got.body, "no");
@@ -153,7 +153,7 @@ TEST(Client, ASourceThatFailsIsTheErrorAndTheServerDoesNotTakeItForAnEnd) {
   auto router = std::make_shared<Router>();
   std::promise<bool> whole;
   router->add("POST", "/take", [&](Request& request, ResponseWriter& writer) -> Task<void> {
-    auto body = co_await request.body->read_all(1024 * 1024);
+    auto body = co_await request.body->read_all(1024UL * 1024);
     whole.set_value(body.has_value());
     Response response;
     (void)co_await writer.send(std::move(response));
@@ -195,7 +195,8 @@ TEST(Client, ADroppedAnswerWithdrawsTheCall) {
     });
     try {
       co_await timer.async_wait(boost::asio::use_awaitable);
-    } catch (const std::exception&) {
+    } catch (const std::exception& cancelled) {
+      EXPECT_TRUE(gone) << cancelled.what();
     }
     withdrawn.set_value(gone);
   });
@@ -206,7 +207,6 @@ TEST(Client, ADroppedAnswerWithdrawsTheCall) {
   auto released = std::make_shared<std::promise<void>>();
   auto guard = std::shared_ptr<void>(nullptr, [released](void*) { released->set_value(); });
   call.body_source = [guard]() -> Task<Result<std::string>> {
-    const auto held = guard;
     boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor, std::chrono::hours(1));
     co_await timer.async_wait(boost::asio::use_awaitable);
     co_return std::string();

@@ -10,11 +10,11 @@
 namespace warren::http {
 namespace {
 
-constexpr std::size_t kHeadReadBytes = 8 * 1024;
+constexpr std::size_t kHeadReadBytes = 8UL * 1024;
 // What a client may still send after an answer that ends the connection.
-constexpr std::size_t kLingerBytes = 4 * 1024 * 1024;
+constexpr std::size_t kLingerBytes = 4UL * 1024 * 1024;
 constexpr Millis kLingerTime{2'000};
-constexpr std::size_t kDrainBytes = 256 * 1024;
+constexpr std::size_t kDrainBytes = 256UL * 1024;
 
 Clock::time_point in(Millis time) { return Clock::now() + time; }
 
@@ -117,7 +117,7 @@ Task<void> Connection::refuse(HeadError error) {
                               {.is_head = request.method == "HEAD",
                                .client_keeps_alive = false,
                                .stall = shared_->limits.write_timeout});
-  Response response = shared_->router->error(request, error.status, std::move(error.message));
+  Response response = shared_->router->error(request, error.status, error.message);
   const auto sent = co_await writer.send(std::move(response));
   if (sent) co_await linger();
 }
@@ -192,7 +192,7 @@ Task<bool> Connection::settle(RequestBody& body, StreamResponseWriter& writer) {
 Task<void> Connection::linger() {
   stream_.shut_down_writing();
   const auto deadline = in(kLingerTime);
-  std::string scratch(16 * 1024, '\0');
+  std::string scratch(16UL * 1024, '\0');
   const boost::asio::mutable_buffer room(scratch.data(), scratch.size());
   for (std::size_t dropped = 0; dropped < kLingerBytes;) {
     const auto got = co_await stream_.read_direct(room, deadline);

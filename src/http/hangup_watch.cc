@@ -15,7 +15,7 @@ namespace warren::http {
 
 namespace asio = boost::asio;
 
-Result<std::shared_ptr<HangupWatch>> HangupWatch::start(Executor executor) {
+Result<std::shared_ptr<HangupWatch>> HangupWatch::start(const Executor& executor) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno("epoll_create1");
   auto watch = std::make_shared<HangupWatch>(executor, epoll.release());
@@ -23,7 +23,7 @@ Result<std::shared_ptr<HangupWatch>> HangupWatch::start(Executor executor) {
   return watch;
 }
 
-HangupWatch::HangupWatch(Executor executor, int epoll) : epoll_(executor, epoll) {}
+HangupWatch::HangupWatch(const Executor& executor, int epoll) : epoll_(executor, epoll) {}
 
 std::uint64_t HangupWatch::add(int fd, std::function<void()> gone) {
   if (!epoll_.is_open()) return 0;

@@ -15,8 +15,8 @@ namespace warren::http {
 class HangupWatch {
  public:
   // The executor's context has one thread.
-  static Result<std::shared_ptr<HangupWatch>> start(Executor executor);
-  HangupWatch(Executor executor, int epoll);
+  static Result<std::shared_ptr<HangupWatch>> start(const Executor& executor);
+  HangupWatch(const Executor& executor, int epoll);
   HangupWatch(const HangupWatch&) = delete;
   HangupWatch& operator=(const HangupWatch&) = delete;
 

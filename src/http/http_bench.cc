@@ -13,8 +13,8 @@ namespace warren::http {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
-constexpr std::size_t kPiece = 256 * 1024;
-constexpr std::size_t kTotal = 4ULL * 1024 * 1024 * 1024;
+constexpr std::size_t kPiece = 256UL * 1024;
+constexpr std::size_t kTotal = 4UL * 1024 * 1024 * 1024;
 
 // What the server's own thread has used of the processor: tells on a busy machine too.
 Task<double> thread_seconds() {
@@ -75,7 +75,7 @@ void report(const char* what, double begin, std::size_t bytes) {
 
 void download(std::uint16_t port) {
   RawPeer peer(port);
-  std::string buffer(1024 * 1024, '\0');
+  std::string buffer(1024UL * 1024, '\0');
   const double begin = now();
   peer.say("GET /down HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   std::size_t total = 0;
@@ -114,7 +114,7 @@ void bare_socket() {
     }
   });
   RawPeer peer(listener.port);
-  std::string buffer(1024 * 1024, '\0');
+  std::string buffer(1024UL * 1024, '\0');
   const double begin = now();
   std::size_t total = 0;
   while (const std::size_t got = peer.hear(buffer.data(), buffer.size())) total += got;
@@ -143,7 +143,7 @@ int run() {
     (void)co_await writer.send(json_response(200, "{\"ok\":true}"));
   });
   router->add("POST", "/echo", [](Request& request, ResponseWriter& writer) -> Task<void> {
-    auto body = co_await request.body->read_all(1024 * 1024);
+    auto body = co_await request.body->read_all(1024UL * 1024);
     Response response = json_response(200, body ? *std::move(body) : "");
     (void)co_await writer.send(std::move(response));
   });

@@ -39,7 +39,7 @@ Task<Result<std::string>> IncomingBody::read(Clock::time_point deadline) {
   if (!decoded_.empty()) co_return std::exchange(decoded_, {});
   if (error_) co_return std::unexpected(*error_);
   if (finished_) co_return std::string();
-  if (decoder_) co_return co_await read_chunked(deadline);
+  if (decoder_) co_return co_await read_chunked(*decoder_, deadline);
   co_return co_await read_plain(deadline);
 }
 
@@ -68,7 +68,7 @@ Task<Result<std::string>> IncomingBody::read_plain(Clock::time_point deadline) {
   co_return piece;
 }
 
-Task<Result<std::string>> IncomingBody::read_chunked(Clock::time_point deadline) {
+Task<Result<std::string>> IncomingBody::read_chunked(ChunkDecoder& decoder, Clock::time_point deadline) {
   for (bool starved = stream_.buffered().empty();; starved = true) {
     if (starved) {
       auto got = co_await stream_.fill(kReadBytes, deadline);
@@ -76,28 +76,28 @@ Task<Result<std::string>> IncomingBody::read_chunked(Clock::time_point deadline)
       if (*got == 0)
         co_return break_with(Error(ErrorKind::kCancelled, "the peer went away in the middle of the body"));
     }
-    auto piece = decode();
+    auto piece = decode(decoder);
     if (!piece || !piece->empty() || finished_) co_return piece;
   }
 }
 
-Result<std::string> IncomingBody::decode() {
+Result<std::string> IncomingBody::decode(ChunkDecoder& decoder) {
   const std::string_view coded = stream_.buffered();
   std::string piece;
   Result<ChunkDecoder::Progress> progress;
   piece.resize_and_overwrite(coded.size(), [&](char* out, std::size_t) {
-    progress = decoder_->decode(coded, out);
+    progress = decoder.decode(coded, out);
     return progress ? progress->produced : 0;
   });
   if (!progress) return break_with(std::move(progress).error());
   stream_.consume(progress->consumed);
-  finished_ = decoder_->done();
+  finished_ = decoder.done();
   return piece;
 }
 
 void IncomingBody::decode_buffered() {
   if (!decoder_ || finished_ || error_ || stream_.buffered().empty()) return;
-  if (auto piece = decode()) decoded_ += *piece;
+  if (auto piece = decode(*decoder_)) decoded_ += *piece;
 }
 
 }  // namespace warren::http

@@ -30,12 +30,12 @@ class IncomingBody {
   void decode_buffered();
 
  private:
-  static constexpr std::size_t kReadBytes = 256 * 1024;
+  static constexpr std::size_t kReadBytes = 256UL * 1024;
 
   Task<Result<std::string>> read_plain(Clock::time_point deadline);
-  Task<Result<std::string>> read_chunked(Clock::time_point deadline);
+  Task<Result<std::string>> read_chunked(ChunkDecoder& decoder, Clock::time_point deadline);
   // Decodes all that is buffered.
-  Result<std::string> decode();
+  Result<std::string> decode(ChunkDecoder& decoder);
   std::unexpected<Error> break_with(Error error);
 
   Stream& stream_;

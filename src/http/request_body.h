@@ -28,7 +28,7 @@ class RequestBody final : public BodyReader {
   Task<bool> drain(std::size_t at_most, Clock::time_point deadline);
 
  private:
-  static constexpr std::size_t kCheapBytes = 64 * 1024;
+  static constexpr std::size_t kCheapBytes = 64UL * 1024;
 
   Stream& stream_;
   IncomingBody body_;

@@ -41,7 +41,7 @@ std::vector<std::string> segments_of(const Request& request) {
 
 }  // namespace
 
-void Router::add(std::string method, std::string pattern, Handler handler) {
+void Router::add(std::string method, const std::string& pattern, Handler handler) {
   Route route{.method = std::move(method), .pattern = pattern, .segments = {}, .handler = std::move(handler)};
   for (std::size_t begin = 1; begin <= pattern.size();) {
     const std::size_t end = std::min(pattern.find('/', begin), pattern.size());
@@ -124,7 +124,7 @@ Handler Router::find(Request& request) const {
   return best->handler;
 }
 
-Response Router::error(const Request& request, int status, std::string message) const {
+Response Router::error(const Request& request, int status, const std::string& message) const {
   return fall_back(request, status, message);
 }
 

@@ -17,7 +17,7 @@ namespace warren::http {
 // compared after percent-decoding, so %2F never parts two segments.
 class Router {
  public:
-  void add(std::string method, std::string pattern, Handler handler);
+  void add(std::string method, const std::string& pattern, Handler handler);
 
   // What answers when no pattern matches the path (404), when one does but not for
   // this method (405), and when a request never reached a handler or its handler
@@ -37,7 +37,7 @@ class Router {
 
   // The answer for a request that never reached a handler (too long a header,
   // broken syntax, a handler that threw): shaped by the fallback for its path.
-  Response error(const Request& request, int status, std::string message) const;
+  Response error(const Request& request, int status, const std::string& message) const;
 
  private:
   struct Segment {

@@ -41,7 +41,7 @@ Millis tick_of(const ServerLimits& limits) {
 
 class TcpServer final : public Server, public std::enable_shared_from_this<TcpServer> {
  public:
-  TcpServer(Executor executor, std::shared_ptr<Router> router, ServerLimits limits)
+  TcpServer(const Executor& executor, std::shared_ptr<Router> router, ServerLimits limits)
       : executor_(executor),
         acceptor_(executor),
         sweep_timer_(executor),
@@ -182,7 +182,7 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
 
 std::shared_ptr<Server> Server::start(Executor executor, UniqueFd listener, std::shared_ptr<Router> router,
                                       ServerLimits limits) {
-  auto server = std::make_shared<TcpServer>(std::move(executor), std::move(router), limits);
+  auto server = std::make_shared<TcpServer>(executor, std::move(router), limits);
   server->listen(std::move(listener));
   return server;
 }

@@ -14,8 +14,8 @@
 namespace warren::http {
 
 struct ServerLimits {
-  std::size_t target_bytes = 8 * 1024;               // beyond: 414
-  std::size_t header_bytes = 32 * 1024;              // request line and fields together; beyond: 431
+  std::size_t target_bytes = 8UL * 1024;             // beyond: 414
+  std::size_t header_bytes = 32UL * 1024;            // request line and fields together; beyond: 431
   std::size_t connections = 4096;                    // beyond: 503 and closed
   std::size_t connections_per_peer = 4096;           // of one client address; beyond: 503 and closed
   std::chrono::milliseconds header_timeout{30'000};  // from the first byte to the last header; then 408

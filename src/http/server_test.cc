@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kBig = 64 * 1024 * 1024;
+constexpr std::size_t kBig = 64UL * 1024 * 1024;
 
 Task<void> sleep(milliseconds time) {
   boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor, time);
@@ -66,7 +66,7 @@ class ServerTest : public testing::Test {
       (void)co_await writer.finish();
     });
     router->add("POST", "/echo", [](Request& request, ResponseWriter& writer) -> Task<void> {
-      auto body = co_await request.body->read_all(1024 * 1024);
+      auto body = co_await request.body->read_all(1024UL * 1024);
       if (body) {
         co_await answer(writer, *std::move(body));
       } else {
@@ -128,9 +128,9 @@ class ServerTest : public testing::Test {
     router->add("GET", "/big", [](Request&, ResponseWriter& writer) -> Task<void> {
       Headers headers;
       (void)co_await writer.begin(200, std::move(headers));
-      for (std::size_t sent = 0; sent < kBig; sent += 256 * 1024) {
-        const auto written =
-            co_await writer.write(std::string(256 * 1024, static_cast<char>('a' + sent / (256 * 1024) % 26)));
+      for (std::size_t sent = 0; sent < kBig; sent += 256UL * 1024) {
+        const auto written = co_await writer.write(
+            std::string(256UL * 1024, static_cast<char>('a' + sent / (256UL * 1024) % 26)));
         if (!written) co_return;
       }
       (void)co_await writer.finish();
@@ -156,7 +156,8 @@ class ServerTest : public testing::Test {
       started.set_value();
       try {
         co_await timer.async_wait(boost::asio::use_awaitable);
-      } catch (const std::exception&) {
+      } catch (const std::exception& cancelled) {
+        EXPECT_TRUE(gone) << cancelled.what();
       }
       saw_disconnect.set_value(gone);
       co_await answer(writer, "watched");
@@ -368,14 +369,14 @@ TEST_F(ServerTest, LargeBodiesStreamDown) {
   EXPECT_TRUE(whole);
   ASSERT_EQ(body.size(), kBig);
   for (std::size_t i = 0; i < kBig; i += 4096)
-    ASSERT_EQ(body[i], static_cast<char>('a' + i / (256 * 1024) % 26));
+    ASSERT_EQ(body[i], static_cast<char>('a' + i / (256UL * 1024) % 26));
 }
 
 TEST_F(ServerTest, LargeBodiesStreamUpInEitherFraming) {
   TestServer server(router);
   Peer peer(server.port());
   peer.say("PUT /sink HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(kBig) + "\r\n\r\n");
-  const std::string piece(1024 * 1024, 'x');
+  const std::string piece(1024UL * 1024, 'x');
   for (std::size_t sent = 0; sent < kBig; sent += piece.size()) peer.say(piece);
   EXPECT_TRUE(peer.hear_answer().ends_with("\r\n\r\n" + std::to_string(kBig)));
   peer.say("PUT /sink HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -497,7 +498,7 @@ TEST_F(Limits, AClientThatDoesNotReadIsLetGo) {
     Headers headers;
     (void)co_await writer.begin(200, std::move(headers));
     for (;;) {
-      const auto written = co_await writer.write(std::string(256 * 1024, 'x'));
+      const auto written = co_await writer.write(std::string(256UL * 1024, 'x'));
       if (written) continue;
       failed.set_value(written.error().kind());
       co_return;

@@ -107,7 +107,7 @@ class Warren:
                                             stdout=log, stderr=log, cwd="/", start_new_session=True)
         self.wait_healthy()
 
-    def wait_healthy(self, deadline=120):
+    def wait_healthy(self, deadline=60):
         probe = Client(self.url, None, wait=10)
 
         def healthy():

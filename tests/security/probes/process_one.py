@@ -2,6 +2,7 @@
 import ctypes
 import json
 import os
+import subprocess
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -41,7 +42,7 @@ for name in ("exe", "cwd", "root"):
     found[f"link {name}"] = attempt(lambda: os.readlink(f"/proc/1/{name}"))
 for number in range(8):
     found[f"open fd {number}"] = attempt(lambda: opened(f"/proc/1/fd/{number}", os.O_RDWR | os.O_NONBLOCK))
-found["execute exe"] = attempt(lambda: os.execv("/proc/1/exe", ["agent"]))
+found["execute exe"] = attempt(lambda: subprocess.run(["/proc/1/exe"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5))
 found["write exe"] = attempt(lambda: opened("/proc/1/exe", os.O_WRONLY))
 found["chmod exe"] = attempt(lambda: os.chmod("/proc/1/exe", 0o777))
 found["setxattr exe"] = attempt(lambda: os.setxattr("/proc/1/exe", "user.x", b"1"))

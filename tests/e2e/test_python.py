@@ -114,10 +114,13 @@ def test_a_call_that_ignores_the_interrupt_is_killed_and_the_answer_says_so(sand
     assert sandbox.python("1+1", wait=BOUND).results[0]["text/plain"] == "2"
 
 
-def test_a_loop_that_swallows_every_exception_is_killed(sandbox):
+def test_a_loop_that_swallows_every_exception_ends_all_the_same(sandbox):
+    sandbox.python_ok("x = 1")
     code = "while True:\n  try:\n    while True: pass\n  except BaseException: pass"
     run = sandbox.python(code, timeout_seconds=1, wait=BOUND)
-    assert run.exit["timed_out"] is True and run.exit["restarted"] is True, run
+    assert run.exit["timed_out"] is True, run
+    # The interrupt may have hit it outside of its try; then the state is kept.
+    assert sandbox.python_ok("print('x' in globals())") == f"{not run.exit.get('restarted', False)}\n"
     sandbox.works()
 
 

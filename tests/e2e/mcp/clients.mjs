@@ -31,12 +31,16 @@ export async function connect(spec = asked) {
   const transport = spec.transport === 'http'
     ? new Http(new URL(spec.url), { requestInit: { headers } })
     : new Stdio({ command: spec.program, args: ['mcp'], env: { ...process.env, ...spec.env }, stderr: 'inherit' });
+  // The earlier library tells what was agreed on to nobody but its transport.
+  let agreed;
+  const pass = transport.setProtocolVersion?.bind(transport);
+  if (old) transport.setProtocolVersion = (version) => { agreed = version; pass?.(version); };
   await one.connect(transport);
   return {
     raw: one,
     transport,
     era: old ? 'legacy' : one.getProtocolEra(),
-    version: old ? transport.protocolVersion : one.getNegotiatedProtocolVersion(),
+    version: old ? agreed : one.getNegotiatedProtocolVersion(),
     // Before the first call: from then on the library holds every result to its schema.
     listTools: async () => (await one.listTools()).tools,
     call: (name, args, options) => old

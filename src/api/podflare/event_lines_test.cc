@@ -20,11 +20,24 @@ std::vector<json::object> parsed(const std::string& lines) {
   return out;
 }
 
+// In the order in which they are written here, which `+` would not promise.
+std::string joined(std::initializer_list<std::string> pieces) {
+  std::string all;
+  for (const auto& piece : pieces) all += piece;
+  return all;
+}
+
+service::Finished finished(int exit_code) {
+  service::Finished end;
+  end.exit_code = exit_code;
+  return end;
+}
+
 service::Output out(std::string bytes) { return {service::OutputStream::kStdout, std::move(bytes)}; }
 
 TEST(EventLines, NumberThemselvesAndEndWithTheExit) {
   EventLines lines;
-  const auto text = lines.lines(out("a\n")) + lines.lines(service::Finished{.exit_code = 3});
+  const auto text = joined({lines.lines(out("a\n")), lines.lines(finished(3))});
   const auto events = parsed(text);
   ASSERT_EQ(events.size(), 2U);
   EXPECT_EQ(events[0].at("type"), "stdout");
@@ -41,6 +54,7 @@ TEST(EventLines, CompleteACharacterThatWasCut) {
   EventLines lines;
   EXPECT_EQ(lines.lines(out("\xf0\x9f")), "");
   const auto events = parsed(lines.lines(out("\xa4\xa3!")));
+
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].at("data"), "\xf0\x9f\xa4\xa3!");
 }
@@ -48,8 +62,8 @@ TEST(EventLines, CompleteACharacterThatWasCut) {
 TEST(EventLines, KeepTheStreamsApart) {
   EventLines lines;
   EXPECT_EQ(lines.lines(out("\xc3")), "");
-  const auto events =
-      parsed(lines.lines(service::Output{service::OutputStream::kStderr, "e"}) + lines.lines(out("\xa9")));
+  const auto events = parsed(
+      joined({lines.lines(service::Output{service::OutputStream::kStderr, "e"}), lines.lines(out("\xa9"))}));
   ASSERT_EQ(events.size(), 2U);
   EXPECT_EQ(events[0].at("data"), "e");
   EXPECT_EQ(events[1].at("data"), "é");
@@ -57,8 +71,8 @@ TEST(EventLines, KeepTheStreamsApart) {
 
 TEST(EventLines, GiveBytesThatAreNoTextAsBase64AndLoseNoneAtTheEnd) {
   EventLines lines;
-  const auto events = parsed(lines.lines(out("\xff\xfe\0"s)) + lines.lines(out("x\xe2\x82")) +
-                             lines.lines(service::Finished{}));
+  const auto events = parsed(
+      joined({lines.lines(out("\xff\xfe\0"s)), lines.lines(out("x\xe2\x82")), lines.lines(finished(0))}));
   ASSERT_EQ(events.size(), 4U);
   EXPECT_EQ(events[0].at("data_base64"), "//4A");
   EXPECT_EQ(events[1].at("data"), "x");
@@ -68,9 +82,9 @@ TEST(EventLines, GiveBytesThatAreNoTextAsBase64AndLoseNoneAtTheEnd) {
 
 TEST(EventLines, TellBundlesAndErrors) {
   EventLines lines;
-  const auto events = parsed(lines.lines(service::Bundle{{{"text/plain", "4"}}, true}) +
-                             lines.lines(service::Bundle{{{"image/png", "AA"}}, false}) +
-                             lines.lines(service::PythonError{"E", "v \"q\"", "line\nline"}));
+  const auto events = parsed(joined({lines.lines(service::Bundle{{{"text/plain", "4"}}, true}),
+                                     lines.lines(service::Bundle{{{"image/png", "AA"}}, false}),
+                                     lines.lines(service::PythonError{"E", "v \"q\"", "line\nline"})}));
   ASSERT_EQ(events.size(), 3U);
   EXPECT_EQ(events[0].at("type"), "result");
   EXPECT_EQ(events[0].at("data").at("text/plain"), "4");
@@ -81,8 +95,12 @@ TEST(EventLines, TellBundlesAndErrors) {
 
 TEST(EventLines, TellHowACallEnded) {
   EventLines lines;
-  service::Finished finished{.exit_code = 137, .restarted = true, .died = "killed by SIGKILL", .oom = true};
-  const auto exit = parsed(lines.lines(finished)).at(0);
+  auto end = finished(137);
+  end.restarted = true;
+  end.died = "killed by SIGKILL";
+  end.oom = true;
+  const auto exit = parsed(lines.lines(end)).at(0);
+
   EXPECT_EQ(exit.at("died"), "killed by SIGKILL");
   EXPECT_EQ(exit.at("oom"), true);
   EXPECT_EQ(exit.at("restarted"), true);
@@ -91,7 +109,7 @@ TEST(EventLines, TellHowACallEnded) {
 TEST(EventLines, OfABrokenCallEndWithAFatalErrorAndNoExit) {
   EventLines lines;
   const auto events =
-      parsed(lines.lines(out("\xc3")) + lines.broken({ErrorKind::kUnavailable, "it is gone"}));
+      parsed(joined({lines.lines(out("\xc3")), lines.broken({ErrorKind::kUnavailable, "it is gone"})}));
   ASSERT_EQ(events.size(), 2U);
   EXPECT_EQ(events[1].at("type"), "error");
   EXPECT_EQ(events[1].at("fatal"), true);

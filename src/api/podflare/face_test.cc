@@ -203,8 +203,11 @@ TEST_F(FaceTest, MovesFilesAsRawBytes) {
 }
 
 TEST_F(FaceTest, ListsAFolderWithNamesThatAreNoText) {
-  service_->listing.entries = {{.name = "n\xff", .type = "file", .size = 3},
-                               {.name = "ok", .type = "directory"}};
+  service_->listing.entries.resize(2);
+  service_->listing.entries[0].name = "n\xff";
+  service_->listing.entries[0].type = "file";
+  service_->listing.entries[1].name = "ok";
+  service_->listing.entries[1].type = "directory";
   const auto answer = ask("GET /v1/sandboxes/x/list?path=/root");
   EXPECT_EQ(answer.status, 200);
   EXPECT_THAT(answer.body, HasSubstr("\"name_base64\":\"bv8=\""));

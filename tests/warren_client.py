@@ -187,7 +187,7 @@ class Client:
             message["params"] = params
         return self.request("POST", path, message, {"Accept": "*/*"}, wait)
 
-    def tool(self, name, wait=None, **arguments):
+    def tool(self, name, /, wait=None, **arguments):
         """tools/call; the result object. Fails on a JSON-RPC error."""
         answer = self.rpc("tools/call", {"name": name, "arguments": arguments}, wait=wait)
         if answer.status != 200:
@@ -196,7 +196,7 @@ class Client:
         assert "result" in document, document
         return document["result"]
 
-    def tool_error(self, name, **arguments):
+    def tool_error(self, name, /, **arguments):
         """tools/call that must be refused with isError; the text a model reads."""
         result = self.tool(name, **arguments)
         assert result.get("isError") is True, result

@@ -161,8 +161,7 @@ def test_an_upload_over_mcp_that_is_too_large_is_told(module_sandbox):
 # Broken JSON, wrong shapes of it.
 
 BROKEN = [b"", b"{", b"nonsense", b"[1,2", b'{"code":}', b'"just a string"', b"[]", b"null", b"7", b'{"a":1}{"b":2}',
-          b"\xff\xfe{}", b'{"code":"\xff"}', b"[" * 100_000, b'{"a":' * 50_000, b'{"code":"\\ud800"}', b"1e999999",
-          b'{"code":"1","code":"2"}']
+          b"\xff\xfe{}", b'{"code":"\xff"}', b"[" * 100_000, b'{"a":' * 50_000, b'{"code":"\\ud800"}', b"1e999999"]
 
 
 @pytest.mark.parametrize("body", BROKEN, ids=[repr(b[:20]) for b in BROKEN])

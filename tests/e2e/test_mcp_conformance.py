@@ -5,7 +5,7 @@ and contents (`test_simple_text`, `test://static-text` …) that only a server m
 The others look at the protocol alone; those are run here, each at the revisions it knows.
 """
 
-import json
+import re
 import subprocess
 import urllib.parse
 
@@ -33,6 +33,16 @@ RUN = [
     ("http-header-validation", MODERN),
     ("server-stateless", MODERN),
 ]
+
+# Checks within those that call a fixture tool and so find an unknown one.
+FAILED_FOR_WANT_OF_A_FIXTURE = {
+    ("server-stateless", MODERN): {
+        "sep-2575-server-rejects-undeclared-capability",    # test_missing_capability
+        "sep-2575-missing-capability-http-400",             # test_missing_capability
+        "sep-2575-http-server-no-independent-requests-on-stream",  # test_streaming_elicitation
+        "sep-2575-server-no-log-without-loglevel",          # test_logging_tool
+    },
+}
 
 # Every other scenario of the suite, and why it is not run.
 LEFT_OUT = {
@@ -90,7 +100,12 @@ def keyed_url(shared_server):
 @pytest.mark.parametrize("scenario,version", RUN, ids=[f"{s}-{v}" for s, v in RUN])
 def test_scenario(warren, keyed_url, scenario, version):
     done = suite("server", "--url", keyed_url, "--scenario", scenario, "--spec-version", version)
-    assert done.returncode == 0, done.stdout + done.stderr
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    failed = set(re.findall(r"\[([\w-]+) *\] FAILURE", text))
+    assert re.search(r"Passed: [1-9]", text), text + done.stderr
+    # Exactly these: one that passes all of a sudden has lost its reason to be listed.
+    assert failed == FAILED_FOR_WANT_OF_A_FIXTURE.get((scenario, version), set()), text + done.stderr
+    assert done.returncode == (1 if failed else 0), text + done.stderr
 
 
 def test_every_scenario_is_run_or_left_out_for_a_reason():

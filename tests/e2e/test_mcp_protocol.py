@@ -260,7 +260,7 @@ def call_and_leave(wire, sandbox, command, **headers):
 
 
 def sleepers(wire, sandbox, seconds):
-    script = f"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -o 'sleep {seconds} ' | wc -l"
+    script = f"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -o '[s]leep {seconds} ' | wc -l"
     _, _, answer = wire.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "run_bash", "arguments": {"sandbox_id": sandbox.id, "command": script}}})
     return int(answer["result"]["structuredContent"]["stdout"])

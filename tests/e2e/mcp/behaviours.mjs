@@ -1,7 +1,7 @@
 // Progress, cancellation and lost connections, as the client libraries live them.
 import assert from 'node:assert/strict';
 import http from 'node:http';
-import { asked, connect, eventually, good, pause, sleepers } from './clients.mjs';
+import { asked, connect, eventually, good, sleepers } from './clients.mjs';
 
 // Passes everything on to the server, until cut() breaks every connection there is.
 async function cuttable(target) {
@@ -48,10 +48,12 @@ const behaviours = {
     await assert.rejects(call);
     await eventually('the command is gone', async () => await sleepers(one, sandbox_id, 86399) === 0);
 
+    good(await one.call('run_python', { sandbox_id, code: 'kept = 1' }));
     const python = new AbortController();
-    const slow = one.call('run_python', { sandbox_id, code: 'kept = 1\nimport time; time.sleep(86399)' },
+    const slow = one.call('run_python', { sandbox_id, code: "open('/tmp/begun', 'w'); import time; time.sleep(86399)" },
                           { signal: python.signal });
-    await pause(1500);
+    const begun = async () => !(await one.call('run_bash', { sandbox_id, command: 'test -e /tmp/begun' })).isError;
+    await eventually('the Python call runs', begun);
     python.abort('enough');
     await assert.rejects(slow);
     const after = good(await one.call('run_python', { sandbox_id, code: 'kept + 1' }, { timeout: 20000 }));

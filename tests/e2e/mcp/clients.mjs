@@ -64,9 +64,9 @@ export async function eventually(what, holds, ms = 15000) {
   assert.fail(`this never came to hold: ${what}`);
 }
 
-// How many processes of the sandbox run `sleep SECONDS`.
+// How many processes of the sandbox run `sleep SECONDS`; the one that looks is none of them.
 export async function sleepers(one, sandbox_id, seconds) {
-  const script = `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -o 'sleep ${seconds} ' | wc -l`;
+  const script = `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -o '[s]leep ${seconds} ' | wc -l`;
   const result = good(await one.call('run_bash', { sandbox_id, command: script }));
   return Number(result.stdout.trim());
 }

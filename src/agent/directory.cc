@@ -19,8 +19,9 @@
 
 #include "agent/file_error.h"
 #include "agent/request.h"
-#include "agent/text.h"
+#include "base/base64.h"
 #include "base/unique_fd.h"
+#include "base/utf8.h"
 
 namespace warren::agent {
 
@@ -63,7 +64,7 @@ void add_name(json::object& entry, const char* member, std::string_view name) {
   if (is_utf8(name))
     entry[member] = name;
   else
-    entry[std::string(member) + "_base64"] = base64_encode(name);
+    entry[std::string(member) + "_base64"] = encode_base64(name);
 }
 
 json::object entry_of(int folder, const char* at, std::string_view name, const struct stat& status) {

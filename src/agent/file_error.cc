@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "agent/text.h"
+#include "base/utf8.h"
 
 namespace warren::agent {
 

@@ -16,8 +16,8 @@
 
 #include "agent/file_error.h"
 #include "agent/request.h"
-#include "agent/text.h"
 #include "base/unique_fd.h"
+#include "base/utf8.h"
 
 namespace warren::agent {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/text.h"
+#include "base/utf8.h"
 
 namespace warren::agent {
 namespace {

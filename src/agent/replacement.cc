@@ -11,7 +11,7 @@
 
 #include "agent/file_error.h"
 #include "agent/random.h"
-#include "agent/text.h"
+#include "base/utf8.h"
 
 namespace warren::agent {
 namespace {

@@ -3,7 +3,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 
-#include "agent/text.h"
+#include "base/base64.h"
 
 namespace warren::agent {
 
@@ -140,7 +140,7 @@ std::string Request::path() {
   std::string path;
   if (plain) {
     path = *plain;
-  } else if (auto decoded = base64_decode(*encoded)) {
+  } else if (auto decoded = decode_base64(*encoded)) {
     path = *std::move(decoded);
   } else {
     refuse("\"path_base64\" is not base64");

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "service/text.h"
+#include "base/base64.h"
+#include "base/utf8.h"
 
 namespace warren::service {
 namespace {
@@ -67,7 +68,7 @@ void set_path(boost::json::object& request, const std::string& path) {
   if (is_utf8(path)) {
     request["path"] = path;
   } else {
-    request["path_base64"] = to_base64(path);
+    request["path_base64"] = encode_base64(path);
   }
 }
 

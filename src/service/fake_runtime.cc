@@ -15,6 +15,11 @@ namespace {
 
 namespace asio = boost::asio;
 
+Result<void> unless(const std::optional<Error>& error) {
+  if (error) return fail(*error);
+  return {};
+}
+
 constexpr auto kWait = asio::as_tuple(asio::use_awaitable);
 
 class FakeStream final : public runtime::AgentStream {
@@ -33,7 +38,7 @@ class FakeStream final : public runtime::AgentStream {
     co_return event;
   }
   Task<Result<void>> write(std::string bytes) override {
-    if (state_->write_error) co_return fail(*state_->write_error);
+    WARREN_TRY_CO(unless(state_->write_error));
     state_->input += bytes;
     co_return Result<void>();
   }
@@ -138,7 +143,7 @@ Task<Result<void>> FakeRuntime::create(runtime::SandboxSpec spec) {
     co_await gate_.async_wait(kWait);
   }
   if (!is_connected) co_return fail(ErrorKind::kUnavailable, "the runtime is away");
-  if (create_error) co_return fail(*create_error);
+  WARREN_TRY_CO(unless(create_error));
   FakeMachine machine = std::exchange(next_machine, FakeMachine{});
   machine.spec = spec;
   machines[spec.id] = std::move(machine);
@@ -151,7 +156,7 @@ Task<Result<UniqueFd>> FakeRuntime::connect(std::string id) {
   if (!is_connected) co_return fail(ErrorKind::kUnavailable, "the runtime is away");
   const auto found = machines.find(id);
   if (found == machines.end()) co_return fail(ErrorKind::kNotFound, "no such machine");
-  if (found->second.refuse_connect) co_return fail(*found->second.refuse_connect);
+  WARREN_TRY_CO(unless(found->second.refuse_connect));
   UniqueFd descriptor(::eventfd(0, EFD_CLOEXEC));
   offered_[descriptor.get()] = id;
   co_return descriptor;
@@ -161,7 +166,7 @@ Task<Result<void>> FakeRuntime::destroy(std::string id) {
   const auto self = shared_from_this();
   co_await asio::post(executor_, asio::use_awaitable);
   if (!is_connected) co_return fail(ErrorKind::kUnavailable, "the runtime is away");
-  if (destroy_error) co_return fail(*destroy_error);
+  WARREN_TRY_CO(unless(destroy_error));
   destroyed.push_back(id);
   if (machines.erase(id) == 0) co_return fail(ErrorKind::kNotFound, "no such machine");
   co_return Result<void>();
@@ -201,6 +206,7 @@ void FakeRuntime::go_away() {
 void FakeRuntime::come_back() {
   is_connected = true;
   std::vector<std::string> ids;
+  ids.reserve(machines.size());
   for (const auto& [id, machine] : machines) ids.push_back(id);
   events.on_connected(ids);
 }

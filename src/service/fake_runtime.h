@@ -7,6 +7,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <map>
@@ -90,7 +91,7 @@ struct FakeMachine {
 
 class FakeRuntime final : public runtime::Client, public std::enable_shared_from_this<FakeRuntime> {
  public:
-  explicit FakeRuntime(Executor executor) : executor_(executor), gate_(executor) {
+  explicit FakeRuntime(const Executor& executor) : executor_(executor), gate_(executor) {
     capabilities_.isolation = "namespace";
     capabilities_.fork_copies = "runner";
     for (const char* name : {"default", "python-datasci"}) {
@@ -161,8 +162,9 @@ class ServiceTest : public testing::Test {
       context_.restart();
       context_.run_one_for(Millis(50));
     }
-    EXPECT_TRUE(answer) << "the task did not end";
-    return std::move(*answer);
+    if (answer) return std::move(*answer);
+    ADD_FAILURE() << "the task did not end";
+    std::abort();
   }
 
   SandboxInfo create(CreateSpec spec = {}) {

@@ -6,9 +6,9 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
+#include "base/base64.h"
 #include "service/call_rules.h"
 #include "service/executions.h"
-#include "service/text.h"
 
 namespace warren::service {
 namespace {
@@ -170,7 +170,7 @@ std::optional<FileEntry> entry_of(const json::value& value) {
   if (auto name = string_of(object, "name")) {
     entry.name = std::move(*name);
   } else if (const auto encoded = string_of(object, "name_base64")) {
-    entry.name = from_base64(*encoded);
+    entry.name = decode_base64(*encoded).value_or("");
   }
   // A name that is a path would lead whoever uses it elsewhere.
   const bool bad_name = entry.name.empty() || entry.name.size() > kMaxPathBytes || entry.name == "." ||

@@ -16,7 +16,7 @@ std::shared_ptr<Sandboxes> Sandboxes::start(Executor executor, store::Database& 
     return runtime::AgentClient::start(executor, std::move(connection), std::move(on_lost));
   };
   parts.time = real_time(executor);
-  return start(executor, database, std::move(options), std::move(parts));
+  return start(std::move(executor), database, std::move(options), std::move(parts));
 }
 
 }  // namespace warren::service

@@ -8,30 +8,11 @@
 namespace warren::service {
 namespace {
 
-TEST(TextTest, KnowsUtf8) {
-  for (const char* good :
-       {"", "abc", "\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
-    EXPECT_TRUE(is_utf8(good)) << good;
-  for (const char* bad :
-       {"\x80", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2\x20", "\xe0\x80\x80", "\xed\xa0\x80", "\xe2\x82",
-        "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xfe"})
-    EXPECT_FALSE(is_utf8(bad)) << bad;
-}
-
 TEST(TextTest, KnowsWhatCanBeShown) {
   EXPECT_TRUE(is_printable_utf8("a b \xf0\x9f\x90\x87"));
   for (const char* bad :
        {"\n", "\x1b[31m", "\x7f", "\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xae", "\xe2\x81\xa6", "\xff"})
     EXPECT_FALSE(is_printable_utf8(bad)) << bad;
-}
-
-TEST(TextTest, Base64GoesThereAndBack) {
-  for (std::size_t size = 1; size < 70; ++size) {
-    std::string bytes;
-    for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>(i * 37 + size);
-    EXPECT_EQ(from_base64(to_base64(bytes)), bytes);
-  }
-  for (const char* bad : {"", "a", "ab=", "####", "ab==cd=="}) EXPECT_EQ(from_base64(bad), "") << bad;
 }
 
 TEST(RulesTest, PathsStartFromHome) {

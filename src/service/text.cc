@@ -1,7 +1,5 @@
 #include "service/text.h"
 
-#include <openssl/evp.h>
-
 #include <cstdint>
 #include <optional>
 
@@ -38,40 +36,12 @@ bool is_printable(char32_t point) {
 
 }  // namespace
 
-bool is_utf8(std::string_view bytes) {
-  while (!bytes.empty())
-    if (!take(bytes)) return false;
-  return true;
-}
-
 bool is_printable_utf8(std::string_view bytes) {
   while (!bytes.empty()) {
     const auto point = take(bytes);
     if (!point || !is_printable(*point)) return false;
   }
   return true;
-}
-
-std::string to_base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4, '\0');
-  // EVP_EncodeBlock ends its output with a NUL, which std::string has room for.
-  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                  reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  return text;
-}
-
-std::string from_base64(std::string_view text) {
-  if (text.empty() || text.size() % 4 != 0) return {};
-  // It counts padding as bytes, and takes it anywhere.
-  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
-  if (text.find('=') < text.size() - padding) return {};
-  std::string bytes(text.size() / 4 * 3, '\0');
-  const int size =
-      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
-                      reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
-  if (size < 0) return {};
-  bytes.resize(static_cast<std::size_t>(size) - padding);
-  return bytes;
 }
 
 }  // namespace warren::service

@@ -18,7 +18,7 @@
 #include <optional>
 
 #include "api/arguments.h"
-#include "service/text.h"
+#include "base/base64.h"
 #include "warren/console.h"
 
 namespace warren::cli {
@@ -55,7 +55,7 @@ class EventPrinter {
  private:
   static Result<std::optional<int>> output(const json::object& event, int fd) {
     const auto encoded = text_at(event, "data_base64");
-    WARREN_TRY(print(fd, encoded.empty() ? text_at(event, "data") : service::from_base64(encoded)));
+    WARREN_TRY(print(fd, encoded.empty() ? text_at(event, "data") : decode_base64(encoded).value_or("")));
     return std::nullopt;
   }
 

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "api/arguments.h"
-#include "api/mcp/text.h"
+#include "base/base64.h"
 
 namespace warren::api::mcp {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "api/mcp/text.h"
+#include "base/utf8.h"
 
 namespace warren::api::mcp {
 
@@ -27,7 +27,7 @@ std::string Capture::text(std::string_view file) const {
   if (!truncated()) return to_utf8(head_ + tail_);
   // Neither may end, or begin, inside a character: what stands beside is left out.
   const std::string_view front = std::string_view(head_).substr(0, kHalf - unfinished_tail(head_));
-  const std::string_view back = suffix_of(tail_, kHalf - 1);
+  const std::string_view back = utf8_suffix(tail_, kHalf - 1);
   const std::uint64_t left_out = total_ - front.size() - back.size();
   const std::string where = file.empty() ? "" : fmt::format("; the whole output is in {}", to_utf8(file));
   return fmt::format("{}\n[... {} bytes left out here{} ...]\n{}", to_utf8(front), left_out, where,

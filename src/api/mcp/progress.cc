@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "api/mcp/jsonrpc.h"
-#include "api/mcp/text.h"
+#include "base/utf8.h"
 
 namespace warren::api::mcp {
 
@@ -33,7 +33,7 @@ void Progress::output(service::OutputStream stream, std::string_view bytes) {
   std::string& unfinished =
       stream == service::OutputStream::kStdout ? unfinished_stdout_ : unfinished_stderr_;
   const bool was_idle = pending_.empty();
-  const std::string_view kept = suffix_of(bytes, pace_.message_bytes);
+  const std::string_view kept = utf8_suffix(bytes, pace_.message_bytes);
   if (kept.size() < bytes.size()) {
     skipped_ += pending_.size() + unfinished.size() + bytes.size() - kept.size();
     pending_.clear();
@@ -46,7 +46,7 @@ void Progress::output(service::OutputStream stream, std::string_view bytes) {
   pending_.resize(pending_.size() - tail);
   if (pending_.size() > pace_.message_bytes) {
     const std::size_t before = pending_.size();
-    pending_ = std::string(suffix_of(pending_, pace_.message_bytes));
+    pending_ = std::string(utf8_suffix(pending_, pace_.message_bytes));
     skipped_ += before - pending_.size();
   }
   if (pending_.empty()) return;

@@ -5,7 +5,8 @@
 #include <boost/json/serialize.hpp>
 #include <utility>
 
-#include "api/mcp/text.h"
+#include "base/base64.h"
+#include "base/utf8.h"
 
 namespace warren::api::mcp {
 
@@ -108,7 +109,7 @@ void RunResult::add(service::Bundle bundle) {
 }
 
 void RunResult::add(const service::PythonError& error) {
-  error_ = service::PythonError{to_utf8(prefix_of(error.name, 1000)), cut_in_the_middle(error.value),
+  error_ = service::PythonError{to_utf8(utf8_prefix(error.name, 1000)), cut_in_the_middle(error.value),
                                 cut_in_the_middle(error.traceback)};
 }
 

@@ -1,7 +1,7 @@
 #include "api/mcp/tool_result.h"
 
 #include "api/failure.h"
-#include "api/mcp/text.h"
+#include "base/utf8.h"
 
 namespace warren::api::mcp {
 

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "api/mcp/text.h"
-
 namespace warren::api::mcp {
 
 namespace json = boost::json;

@@ -4,9 +4,10 @@
 #include <utility>
 
 #include "api/mcp/output.h"
-#include "api/mcp/text.h"
 #include "api/mcp/tools.h"
+#include "base/base64.h"
 #include "base/ids.h"
+#include "base/utf8.h"
 
 namespace warren::api::mcp {
 

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "api/mcp/text.h"
 #include "api/mcp/tools.h"
+#include "base/utf8.h"
 
 namespace warren::api::mcp {
 

@@ -6,7 +6,8 @@
 
 #include "api/credentials.h"
 #include "api/failure.h"
-#include "api/podflare/text.h"
+#include "base/base64.h"
+#include "base/utf8.h"
 
 namespace warren::api::podflare {
 namespace {

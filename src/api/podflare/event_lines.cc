@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "api/failure.h"
-#include "api/podflare/text.h"
+#include "api/podflare/json_string.h"
+#include "base/base64.h"
+#include "base/utf8.h"
 
 namespace warren::api::podflare {
 namespace {

@@ -1,0 +1,69 @@
+#include "api/podflare/json_string.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace warren::api::podflare {
+namespace {
+
+constexpr std::uint64_t kEach = 0x0101010101010101ULL;
+constexpr std::uint64_t kHigh = 0x8080808080808080ULL;
+
+std::uint64_t load(const char* from) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+// The high bit of every byte of an ASCII word that JSON cannot take as it is:
+// below 0x20, the quote, the backslash.
+std::uint64_t special(std::uint64_t word) {
+  const auto below = (word - kEach * 0x20U) & ~word;
+  const auto quote = word ^ (kEach * '"');
+  const auto slash = word ^ (kEach * '\\');
+  return (below | ((quote - kEach) & ~quote) | ((slash - kEach) & ~slash)) & kHigh;
+}
+
+bool is_special(unsigned char byte) { return byte < 0x20 || byte == '"' || byte == '\\'; }
+
+}  // namespace
+
+void append_json_string(std::string& out, std::string_view text) {
+  out += '"';
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t plain = at;
+    while (plain + 8 <= text.size() && special(load(text.data() + plain)) == 0) plain += 8;
+    while (plain < text.size() && !is_special(static_cast<unsigned char>(text[plain]))) ++plain;
+    out.append(text, at, plain - at);
+    at = plain;
+    for (; at < text.size() && is_special(static_cast<unsigned char>(text[at])); ++at) {
+      constexpr std::string_view kHex = "0123456789abcdef";
+      const char c = text[at];
+      switch (c) {
+        case '"':
+          out += "\\\"";
+          break;
+        case '\\':
+          out += "\\\\";
+          break;
+        case '\n':
+          out += "\\n";
+          break;
+        case '\r':
+          out += "\\r";
+          break;
+        case '\t':
+          out += "\\t";
+          break;
+        default:
+          out += "\\u00";
+          out += kHex[static_cast<unsigned char>(c) >> 4U];
+          out += kHex[static_cast<unsigned char>(c) & 15U];
+      }
+    }
+  }
+  out += '"';
+}
+
+}  // namespace warren::api::podflare

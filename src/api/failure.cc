@@ -8,6 +8,9 @@
 namespace warren::api {
 
 std::string told(const Error& error) {
+  if (error.kind() == ErrorKind::kNoSpace) {
+    return error.message() + ": the sandbox's disk is full; delete something in it and try again";
+  }
   if (error.kind() != ErrorKind::kInternal) return error.message();
   const auto id = random_hex(6);
   log::error("internal error {}: {}", id, error.message());

@@ -86,7 +86,7 @@ void add_key_commands(CLI::App& app, Action& chosen) {
     chosen = [options] {
       return with_keys([options](service::Keys& keys, const std::string& account) -> Result<std::string> {
         const auto revoked = keys.revoke(account, options->id);
-        if (!revoked) return std::unexpected(revoked.error());
+        if (!revoked) return fail(Error(revoked.error()).in(options->id));
         return fmt::format("{} is revoked\n", options->id);
       });
     };

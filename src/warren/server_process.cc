@@ -31,6 +31,9 @@ namespace {
 
 namespace asio = boost::asio;
 
+// The longest path there is (PATH_MAX) with every byte percent-encoded, and a route around it.
+constexpr std::size_t kTargetBytes = 16UL * 1024;
+
 using Authenticate = std::function<Result<service::Caller>(std::string_view key)>;
 
 // A connection for each client, one for each sandbox's agent, and room.
@@ -113,7 +116,8 @@ Result<void> run_server(const Config& config) {
   endpoint->add_routes(*router, api::ops::send_landing);
   api::podflare::add_routes(*router, authenticate, *sandboxes, podflare_settings(config));
   api::ops::add_routes(*router, *sandboxes);
-  auto server = http::Server::start(context.get_executor(), std::move(listener), router, {});
+  const http::ServerLimits limits{.target_bytes = kTargetBytes};
+  auto server = http::Server::start(context.get_executor(), std::move(listener), router, limits);
 
   asio::co_spawn(context, tell_ready(sandboxes), asio::detached);
   const auto grace = std::chrono::duration_cast<Millis>(config.stop_grace);

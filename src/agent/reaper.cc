@@ -43,7 +43,8 @@ Task<void> Reaper::run() {
     if (error) co_return;
     signalfd_siginfo info;
     while (::read(signals_.native_handle(), &info, sizeof info) == sizeof info)
-      if (info.ssi_signo == SIGTERM) ::_exit(0);
+      // Of those inside, none may end process 1; who is outside has number 0 here.
+      if (info.ssi_signo == SIGTERM && (::getpid() != 1 || info.ssi_pid == 0)) ::_exit(0);
     reap();
   }
 }

@@ -154,15 +154,6 @@ def cgroups_with(text):
     return sorted(path for path in cgroups() if text in path)
 
 
-def cgroup_paths_of(pid):
-    """The cgroups that a process is in, as paths under their hierarchies."""
-    try:
-        with open(f"/proc/{pid}/cgroup") as file:
-            return [line.strip().split(":", 2)[2] for line in file]
-    except OSError:
-        return []
-
-
 def interfaces():
     return sorted(os.listdir("/sys/class/net"))
 

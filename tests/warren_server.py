@@ -74,7 +74,6 @@ class Warren:
         self.process = None
         self.log_path = os.path.join(home, "serve.log")
         self.ever_seen = {}  # every process of this instance that was looked at
-        self.ever_cgroups = set()
 
     @classmethod
     def start(cls, limits=None, sandboxes=None):
@@ -185,10 +184,6 @@ class Warren:
         now = host.descendants(self.pid) if self.process else []
         for one in now:
             self.ever_seen[one.key] = one
-        for one in now:
-            for path in host.cgroup_paths_of(one.pid):
-                if "warren" in path:
-                    self.ever_cgroups.add(path)
         return now
 
     def agents(self):
@@ -197,12 +192,9 @@ class Warren:
                 if (host.status_field(p.pid, "NSpid") or "").split()[1:] == ["1"]]
 
     def cgroup_folders(self):
-        """The cgroup folders of this instance's processes, past and present, and those below them."""
-        self.look()
-        if not self.ever_cgroups:
-            return []
-        tops = {"/" + path.strip("/").split("/")[0] for path in self.ever_cgroups}
-        return [folder for folder in host.cgroups() if any(f"{top}/" in folder + "/" for top in tops)]
+        """The cgroup folders of this instance's sandboxes: below one that is named after its home."""
+        name = "warren-" + hashlib.sha256(os.path.realpath(self.home).encode()).hexdigest()[:12]
+        return host.cgroups_with(f"/{name}")
 
     def uppers(self):
         """The sandboxes' writable layers in the pool, as the runtime sees it."""
@@ -234,9 +226,7 @@ class Warren:
             return found
         found += [f"mount {line}" for line in host.mounts_of(self.home)]
         found += [f"loop device {name}: {path}" for name, path in host.loop_devices_of(self.home)]
-        known = host.cgroups() if self.ever_cgroups else set()
-        for path in self.ever_cgroups:
-            found += [f"cgroup {folder}" for folder in known if folder.endswith(path)]
+        found += [f"cgroup {folder}" for folder in self.cgroup_folders()]
         return found
 
     # Ends.

@@ -34,7 +34,7 @@ def test_create_list_use_revoke(warren):
 
 def test_revoking_what_is_not_there_is_an_error(warren):
     done = warren.command("key", "revoke", "wrn_zzzzzzzz")
-    assert done.returncode != 0 and "wrn_zzzzzzzz" in done.stderr
+    assert done.returncode != 0 and "no key" in done.stderr
 
 
 def test_the_database_holds_no_key(warren):
@@ -72,7 +72,7 @@ def test_another_account_s_sandbox_is_404(warren, client, sandbox):
         assert theirs.status == nobodys.status == 404
         assert theirs.body.replace(sandbox.id.encode(), b"") == nobodys.body.replace(UNKNOWN.encode(), b"")
     for tool, arguments in (("run_bash", {"command": "true"}), ("destroy_sandbox", {}), ("list_files", {})):
-        assert "not" in stranger.tool_error(tool, sandbox_id=sandbox.id, **arguments)
+        assert "there is no sandbox" in stranger.tool_error(tool, sandbox_id=sandbox.id, **arguments)
     assert own.id not in client.ids() and sandbox.id not in stranger.ids()
     sandbox.works()
     own.destroy()

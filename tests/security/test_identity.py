@@ -81,7 +81,7 @@ def test_the_environment_is_made_not_inherited(probe):
         assert "warren-test-" not in value
     assert set(environment) <= {"HOME", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "USER", "LOGNAME", "SHELL", "PWD",
                                 "SHLVL", "_", "TZ", "HOSTNAME", "OLDPWD", "DEBIAN_FRONTEND", "PYTHONUNBUFFERED",
-                                "WARREN_SANDBOX", "WARREN_SANDBOX_ID", "PYTHONIOENCODING", "TMPDIR"}, environment
+                                "WARREN_CALL", "WARREN_RUNNER", "PYTHONIOENCODING", "TMPDIR"}, environment
 
 
 def test_cgroup_paths_and_names_tell_nothing_of_the_host(probe):

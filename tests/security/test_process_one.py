@@ -5,7 +5,7 @@ import errno
 REFUSED = {errno.EPERM, errno.EACCES, errno.ENOENT, errno.ENOSYS, errno.EROFS, errno.EINVAL, errno.ESRCH, errno.ELOOP,
            errno.ENXIO, errno.EBADF, errno.ETXTBSY, errno.EOPNOTSUPP}
 # Reads that tell nothing worth keeping, and signals that a process 1 does not hear.
-HARMLESS = ("read smaps_rollup", "read attr/current", "read coredump_filter", "signal ", "write comm", "setpriority",
+HARMLESS = ("read smaps_rollup", "read attr/current", "write attr/current", "read coredump_filter", "signal ", "write comm", "setpriority",
             "affinity", "write autogroup", "write timerslack_ns")
 
 
@@ -28,11 +28,28 @@ def test_killing_everything_leaves_a_working_sandbox(sandbox):
     sandbox.python_ok("x = 1")
     run = sandbox.bash("kill -9 -1; echo survived", wait=60)
     assert run.code in (137, 0)
+    sandbox.python("1")  # is told that the session was killed, or finds a new one
     sandbox.works()
     sandbox.python("import os; os.kill(-1, 9)", wait=60)  # does not reach the caller itself
+    sandbox.python("1")
     sandbox.works()
     sandbox.bash("python3 -c 'import os, signal; os.kill(-1, signal.SIGSTOP)'", wait=60)
+    sandbox.python("1", timeout_seconds=5)
     sandbox.works()
+
+
+def test_a_sandbox_that_cripples_its_own_agent_hurts_only_itself(client, make_sandbox):
+    """Root inside may lower the limits of any process of its own ids, process 1 included."""
+    sandbox = make_sandbox()
+    sandbox.python("import resource\nfor limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE):\n"
+                   "  resource.prlimit(1, limit, (1, 1))")
+    for _ in range(3):
+        answer = client.request("POST", sandbox.path + "/exec", {"code": "echo ok", "language": "bash", "timeout_seconds": 5},
+                                wait=60)
+        assert answer.status in (200, 409, 500, 503), answer.body
+    assert sandbox.exists()
+    sandbox.destroy()
+    make_sandbox().works()
 
 
 def test_its_socket_is_no_one_else_s(sandbox):

@@ -3,28 +3,32 @@ import json
 import os
 
 opened, readable = [], {}
-skipped = ("/proc/sys/kernel/ns_last_pid",)
+
+
+def try_to_write(path):
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return
+    # What is masked is /dev/null by another name.
+    if os.fstat(descriptor).st_rdev != os.makedev(1, 3):
+        opened.append(path)
+    os.close(descriptor)
+
+
 for top in ("/proc/sys", "/sys"):
     for folder, folders, names in os.walk(top):
         for name in names:
             path = os.path.join(folder, name)
             if os.path.islink(path):
                 continue
-            try:
-                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-                opened.append(path)
-            except OSError:
-                pass
+            try_to_write(path)
 for path in ("/proc/sysrq-trigger", "/proc/kcore", "/proc/kmsg", "/proc/mtrr", "/proc/acpi", "/proc/scsi/scsi",
              "/proc/irq/0/smp_affinity", "/proc/bus/pci", "/proc/timer_list", "/proc/latency_stats",
              "/proc/1/oom_score_adj", "/proc/1/mem", "/proc/1/clear_refs", "/proc/1/attr/current"):
     if os.path.isdir(path):
         continue
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-        opened.append(path)
-    except OSError:
-        pass
+    try_to_write(path)
 for path in ("/proc/kcore", "/proc/kmsg", "/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug",
              "/proc/kallsyms", "/proc/1/environ", "/proc/1/mem", "/proc/1/maps", "/proc/1/stack", "/proc/1/syscall",
              "/proc/1/auxv", "/proc/1/pagemap", "/proc/1/io", "/proc/sysrq-trigger", "/proc/slabinfo",

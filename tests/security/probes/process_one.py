@@ -46,13 +46,12 @@ found["execute exe"] = attempt(lambda: subprocess.run(["/proc/1/exe"], stdin=sub
 found["write exe"] = attempt(lambda: opened("/proc/1/exe", os.O_WRONLY))
 found["chmod exe"] = attempt(lambda: os.chmod("/proc/1/exe", 0o777))
 found["setxattr exe"] = attempt(lambda: os.setxattr("/proc/1/exe", "user.x", b"1"))
-for name in os.listdir("/proc/1/ns"):
+for name in os.listdir("/proc/self/ns"):
     found[f"ns {name}"] = attempt(lambda: os.readlink(f"/proc/1/ns/{name}"))
 found["attach"] = attempt(lambda: ptrace(16))
 found["seize"] = attempt(lambda: ptrace(0x4206))
 for number in list(range(1, 32)) + [34, 35, 63, 64]:
     found[f"signal {number}"] = attempt(lambda: os.kill(1, number))
-found["prlimit"] = attempt(lambda: __import__("resource").prlimit(1, 7, (1, 1)))
 found["setpriority"] = attempt(lambda: os.setpriority(os.PRIO_PROCESS, 1, 19))
 found["affinity"] = attempt(lambda: os.sched_setaffinity(1, {0}))
 found["scheduler"] = attempt(lambda: os.sched_setscheduler(1, os.SCHED_FIFO, os.sched_param(50)))

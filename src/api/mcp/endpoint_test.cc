@@ -41,8 +41,8 @@ class EndpointTest : public testing::Test {
   explicit EndpointTest(Endpoint::Options options) {
     options.resume_grace = 300ms;
     options.heartbeat = 200ms;
-    router_ = std::make_shared<http::Router>();
-    server_.emplace(router_);
+    const auto router = std::make_shared<http::Router>();
+    server_.emplace(router);
     sandboxes_ = std::make_shared<FakeSandboxes>(server_->context().get_executor());
     endpoint_ = Endpoint::make(
         server_->context().get_executor(), sandboxes_,
@@ -51,7 +51,7 @@ class EndpointTest : public testing::Test {
           return service::Caller{"account-" + std::string(key), "key-" + std::string(key), {}};
         },
         options);
-    endpoint_->add_routes(*router_, [](http::Request&, http::ResponseWriter& writer) -> Task<void> {
+    endpoint_->add_routes(*router, [](http::Request&, http::ResponseWriter& writer) -> Task<void> {
       http::Response response;
       response.body = "landing";
       (void)co_await writer.send(std::move(response));
@@ -125,7 +125,6 @@ class EndpointTest : public testing::Test {
     return false;
   }
 
-  std::shared_ptr<http::Router> router_;
   std::optional<http::TestServer> server_;
   std::shared_ptr<FakeSandboxes> sandboxes_;
   std::shared_ptr<Endpoint> endpoint_;

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/ids.h"
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 namespace warren::runtime {

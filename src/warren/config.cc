@@ -1,7 +1,5 @@
 #include "warren/config.h"
 
-// As everywhere that it is included: its two modes cannot be linked together.
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include <arpa/inet.h>

@@ -38,10 +38,10 @@
 namespace warren::wire {
 
 inline constexpr std::size_t kHeaderSize = 12;
-inline constexpr std::size_t kMaxPayload = 256 * 1024;
+inline constexpr std::size_t kMaxPayload = 256UL * 1024;
 // What a sender may have in flight on one channel of one stream before the
 // receiver gives credit.
-inline constexpr std::uint32_t kInitialWindow = 1024 * 1024;
+inline constexpr std::uint32_t kInitialWindow = 1024U * 1024;
 inline constexpr std::size_t kMaxStreams = 1024;
 inline constexpr std::uint32_t kVersion = 1;
 

@@ -67,6 +67,6 @@ inline constexpr std::string_view kSpoolDirectory = "/tmp/.warren";
 inline constexpr std::chrono::milliseconds kKillGrace{2000};
 // A kOpen, kNotice or kClose whose JSON exceeds one frame is continued: every frame
 // but its last is of the type kMore (see frame.h), and all of it may be so long.
-inline constexpr std::size_t kMaxMessage = 8 * 1024 * 1024;
+inline constexpr std::size_t kMaxMessage = 8UL * 1024 * 1024;
 
 }  // namespace warren::wire

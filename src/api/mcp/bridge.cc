@@ -67,7 +67,7 @@ void Bridge::refuse_line(const Error& error) {
                         boost::asio::detached);
 }
 
-void Bridge::take_line(std::string line) {
+void Bridge::take_line(const std::string& line) {
   if (ended_ || line.find_first_not_of(" \t") == std::string::npos) return;
   auto value = parse_value(line, "the line");
   std::string refusal;

@@ -26,7 +26,7 @@ class Bridge : public std::enable_shared_from_this<Bridge> {
          std::optional<std::string> template_name);
 
   // Takes one line; what it asks is answered by and by.
-  void take_line(std::string line);
+  void take_line(const std::string& line);
   void refuse_line(const Error& error);
 
   // Returns when nothing runs any more.

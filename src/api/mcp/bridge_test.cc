@@ -29,7 +29,7 @@ class BridgeTest : public testing::Test {
   BridgeTest() {
     signal(SIGPIPE, SIG_IGN);
     auto router = std::make_shared<http::Router>();
-    server_.emplace(router);
+    server_ = std::make_unique<http::TestServer>(router);
     sandboxes_ = std::make_shared<FakeSandboxes>(server_->context().get_executor());
     endpoint_ = Endpoint::make(server_->context().get_executor(), sandboxes_,
                                [](std::string_view key) -> Result<service::Caller> {
@@ -42,7 +42,7 @@ class BridgeTest : public testing::Test {
   }
   ~BridgeTest() override { finish(); }
 
-  void start(std::string key = "good", std::string url = "") {
+  void start(std::string key = "good", const std::string& url = "") {
     int in[2];
     int out[2];
     ASSERT_EQ(pipe2(in, O_CLOEXEC), 0);
@@ -103,7 +103,7 @@ class BridgeTest : public testing::Test {
     return count;
   }
 
-  std::optional<http::TestServer> server_;
+  std::unique_ptr<http::TestServer> server_;
   std::shared_ptr<FakeSandboxes> sandboxes_;
   std::shared_ptr<Endpoint> endpoint_;
   UniqueFd to_;

@@ -20,7 +20,7 @@ TEST(ClientConfigs, EachIsTheJsonThatItsClientReads) {
   EXPECT_EQ(openclaw.at("transport"), json::value("streamable-http"));
   EXPECT_EQ(json::parse(cursor_json(kTarget)).at("mcpServers").at("warren").at("url"), claude.at("url"));
   const json::value stdio = json::parse(stdio_json(kTarget, "/usr/bin/warren")).at("mcpServers").at("warren");
-  EXPECT_EQ(stdio.at("args"), json::value({"mcp"}));
+  EXPECT_EQ(stdio.at("args"), json::value(json::array{"mcp"}));
   EXPECT_EQ(stdio.at("env").at("WARREN_KEY"), json::value(kTarget.key));
 }
 

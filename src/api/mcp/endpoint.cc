@@ -175,9 +175,9 @@ Task<void> Endpoint::get(Context context) {
     }
   }
   const auto last = context.request.headers.get("Last-Event-ID");
-  const auto event = last ? read_event_id(*last) : std::nullopt;
-  auto exchange = event && context.session ? context.session->find(event->stream) : nullptr;
-  const bool all_seen = exchange && exchange->complete() && !exchange->has_after(event->number);
+  const EventId event = last ? read_event_id(*last).value_or(EventId()) : EventId();
+  auto exchange = context.session ? context.session->find(event.stream) : nullptr;
+  const bool all_seen = exchange && exchange->complete() && !exchange->has_after(event.number);
   if (!exchange || all_seen || !context.accept.events) {
     // There is nothing this server would say unasked. 405 is what makes clients
     // leave it at that; after a 404 they would open a new session, after a stream
@@ -190,7 +190,7 @@ Task<void> Endpoint::get(Context context) {
   auto connection = std::make_shared<Connection>();
   connection->resumable = true;
   connection->ticket = exchange->listen();
-  const std::uint64_t seen = event->number;
+  const std::uint64_t seen = event.number;
   co_await stream(context, std::move(exchange), std::move(connection), seen, std::string());
 }
 

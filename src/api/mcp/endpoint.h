@@ -46,8 +46,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
     Progress::Pace pace;
     Sessions::Limits sessions;
     std::size_t calls_per_key = 256;  // running at once
-    std::size_t body_bytes = 12 * 1024 * 1024;
-    std::size_t progress_bytes = 256 * 1024;  // kept for one stream
+    std::size_t body_bytes = 12UL << 20U;
+    std::size_t progress_bytes = 256UL << 10U;  // kept for one stream
   };
   // Usually service::Keys::authenticate.
   using Authenticate = std::function<Result<service::Caller>(std::string_view key)>;

@@ -167,7 +167,11 @@ Task<void> Endpoint::initialize(Context& context, const Message& message) {
 std::expected<json::object, RpcError> Endpoint::answer(Era era, const Message& message) const {
   json::object result;
   if (era == Era::kLegacy && message.method == "ping") return result;
-  if (message.method == "tools/call") return std::unexpected(*check_call(message.params));
+  if (message.method == "tools/call") {
+    // Only one that is wrong comes here.
+    return std::unexpected(
+        check_call(message.params).value_or(RpcError(Code::kInvalidParams, "Invalid params")));
+  }
   if (era == Era::kModern && message.method == "server/discover") {
     result = discover(Speaker::kServer);
     make_cacheable(result, kDiscoverTtlMs);

@@ -37,12 +37,12 @@ struct Answer {
 
 class EndpointTest : public testing::Test {
  protected:
-  EndpointTest() : EndpointTest({}) {}
+  EndpointTest() : EndpointTest(Endpoint::Options()) {}
   explicit EndpointTest(Endpoint::Options options) {
     options.resume_grace = 300ms;
     options.heartbeat = 200ms;
     const auto router = std::make_shared<http::Router>();
-    server_.emplace(router);
+    server_ = std::make_unique<http::TestServer>(router);
     sandboxes_ = std::make_shared<FakeSandboxes>(server_->context().get_executor());
     endpoint_ = Endpoint::make(
         server_->context().get_executor(), sandboxes_,
@@ -79,7 +79,7 @@ class EndpointTest : public testing::Test {
     peer.say(text);
     return split(peer.hear_answer());
   }
-  static Answer split(std::string text) {
+  static Answer split(const std::string& text) {
     Answer answer;
     const auto end = text.find("\r\n\r\n");
     answer.head = text.substr(0, end + 2);
@@ -125,7 +125,7 @@ class EndpointTest : public testing::Test {
     return false;
   }
 
-  std::optional<http::TestServer> server_;
+  std::unique_ptr<http::TestServer> server_;
   std::shared_ptr<FakeSandboxes> sandboxes_;
   std::shared_ptr<Endpoint> endpoint_;
 };
@@ -383,7 +383,7 @@ TEST_F(EndpointTest, ARunTellsOutputResultImagesAndErrors) {
   const json::value answer =
       post(call("run_python", {{"sandbox_id", id}, {"code", "c"}})).parsed().at("result");
   EXPECT_EQ(answer.at("isError"), json::value(true));
-  const json::value structured = answer.at("structuredContent");
+  const json::value& structured = answer.at("structuredContent");
   EXPECT_EQ(structured.at("exit_code"), json::value(1));
   EXPECT_EQ(structured.at("stdout"), json::value("a\n"));
   EXPECT_EQ(structured.at("stderr"), json::value("\xEF\xBF\xBD!"));

@@ -152,9 +152,7 @@ std::optional<std::string> decode_header(std::string_view value) {
   }
   value.remove_prefix(kOpen.size());
   value.remove_suffix(kClose.size());
-  auto bytes = decode_base64(value);
-  if (!bytes) return std::nullopt;
-  return std::move(*bytes);
+  return decode_base64(value);
 }
 
 std::string encode_header(std::string_view value) {

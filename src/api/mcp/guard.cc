@@ -48,7 +48,7 @@ bool is_loopback_name(std::string_view host) {
 
 }  // namespace
 
-Guard::Guard(std::vector<std::string> origins, Listening listening) : listening_(listening) {
+Guard::Guard(const std::vector<std::string>& origins, Listening listening) : listening_(listening) {
   for (const std::string& origin : origins) {
     const std::string known = lower(origin_of(origin));
     if (!known.empty()) origins_.push_back(known);

@@ -19,7 +19,7 @@ class Guard {
  public:
   // `origins` are allowed besides loopback ones ("https://app.example.com"); the
   // server's own public URL belongs among them.
-  Guard(std::vector<std::string> origins, Listening listening);
+  Guard(const std::vector<std::string>& origins, Listening listening);
 
   // What is wrong with the request's Host or Origin, for a 403; nothing if it may pass.
   std::optional<std::string> refusal(const http::Headers& headers) const;

@@ -84,7 +84,7 @@ void Progress::emit_now() {
   json::object params;
   params["progressToken"] = token_;
   params["progress"] = progress_;
-  params["message"] = std::move(message);
+  params["message"] = message;
   emit_(notification_json("notifications/progress", std::move(params)));
   arm();
 }

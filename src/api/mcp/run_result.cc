@@ -16,8 +16,8 @@ namespace {
 
 // With both, and the rest, an answer stays below the 10 MiB that the official
 // client libraries take as one line over stdio.
-constexpr std::size_t kMaxImageBytes = 6 * 1024 * 1024;
-constexpr std::size_t kMaxDisplayBytes = 256 * 1024;
+constexpr std::size_t kMaxImageBytes = 6UL << 20U;
+constexpr std::size_t kMaxDisplayBytes = 256UL << 10U;
 
 bool is_image(std::string_view mime_type) {
   return mime_type == "image/png" || mime_type == "image/jpeg" || mime_type == "image/gif" ||
@@ -84,7 +84,7 @@ void RunResult::add_image(std::string_view mime_type, std::string_view base64) {
   image_notes_.push_back(std::move(note));
 }
 
-void RunResult::add(service::Bundle bundle) {
+void RunResult::add(const service::Bundle& bundle) {
   json::object kept;
   std::size_t bytes = 0;
   for (const auto& [type, value] : bundle.data) {

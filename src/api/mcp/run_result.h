@@ -23,7 +23,7 @@ class RunResult {
       : language_(language), timeout_seconds_(timeout_seconds) {}
 
   void add(const service::Output& output);
-  void add(service::Bundle bundle);
+  void add(const service::Bundle& bundle);
   void add(const service::PythonError& error);
 
   // The whole, once the call has ended.

@@ -11,7 +11,7 @@ namespace warren::api::mcp {
 namespace {
 
 // Of answers that were sent and are kept in case they got lost.
-constexpr std::size_t kMaxKeptBytes = 16 * 1024 * 1024;
+constexpr std::size_t kMaxKeptBytes = 16UL << 20U;
 constexpr std::size_t kMaxKeptStreams = 256;
 
 }  // namespace

@@ -35,8 +35,9 @@ std::optional<EventId> read_event_id(std::string_view id) {
   const std::string_view digits = id.substr(dot + 1);
   EventId read;
   read.stream = id.substr(0, dot);
-  const char* end = digits.data() + digits.size();
-  const auto [stopped, error] = std::from_chars(digits.data(), end, read.number);
+  const char* const end = digits.end();
+  // from_chars takes the end; it needs no zero after it.
+  const auto [stopped, error] = std::from_chars(digits.begin(), end, read.number);
   if (error != std::errc() || stopped != end) return std::nullopt;
   return read;
 }

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "api/mcp/bridge.h"
@@ -20,7 +22,7 @@ namespace asio = boost::asio;
 namespace {
 
 // A whole upload is one line.
-constexpr std::size_t kMaxLine = 16 * 1024 * 1024;
+constexpr std::size_t kMaxLine = 16UL << 20U;
 // Clients kill their servers some two seconds after asking them to end.
 constexpr std::chrono::milliseconds kEndGrace{1800};
 
@@ -52,10 +54,10 @@ class Process {
       if (ending_) co_return;
       if (!line) {
         bridge_->refuse_line(line.error());
-      } else if (!*line) {
-        break;
+      } else if (const std::optional<std::string>& text = *line; text) {
+        bridge_->take_line(*text);
       } else {
-        bridge_->take_line(std::move(**line));
+        break;
       }
     }
     // Whoever pipes requests in wants their answers; a client that is really gone

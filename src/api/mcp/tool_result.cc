@@ -7,16 +7,16 @@ namespace warren::api::mcp {
 
 namespace json = boost::json;
 
-json::object text_block(std::string text) {
+json::object text_block(std::string_view text) {
   json::object block;
   block["type"] = "text";
-  block["text"] = std::move(text);
+  block["text"] = text;
   return block;
 }
 
-ToolResult done(std::string text, json::object structured) {
+ToolResult done(std::string_view text, json::object structured) {
   ToolResult result;
-  result.content.push_back(text_block(std::move(text)));
+  result.content.push_back(text_block(text));
   result.structured = std::move(structured);
   return result;
 }
@@ -36,7 +36,7 @@ json::object to_json(ToolResult result) {
   if (result.outcome == Outcome::kFailed) body["isError"] = true;
   if (!result.failure.empty()) {
     json::object meta;
-    meta[kMetaFailure] = std::move(result.failure);
+    meta[kMetaFailure] = result.failure;
     body["_meta"] = std::move(meta);
   }
   return body;

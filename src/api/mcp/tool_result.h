@@ -29,9 +29,9 @@ inline constexpr std::string_view kMetaFailure = "warren/error";
 // The sort of failure where the sandbox named is not there.
 inline constexpr std::string_view kUnknownSandbox = "unknown_sandbox";
 
-boost::json::object text_block(std::string text);
+boost::json::object text_block(std::string_view text);
 
-ToolResult done(std::string text, boost::json::object structured);
+ToolResult done(std::string_view text, boost::json::object structured);
 // The sentence of `error`, for the model; no structure.
 ToolResult failed(const Error& error);
 

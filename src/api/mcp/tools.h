@@ -20,7 +20,7 @@
 namespace warren::api::mcp {
 
 // The largest file that upload and download carry, in raw bytes.
-inline constexpr std::size_t kMaxFileBytes = 6 * 1024 * 1024;
+inline constexpr std::size_t kMaxFileBytes = 6UL << 20U;
 
 // What one call works with. `progress` may be null.
 struct CallContext {

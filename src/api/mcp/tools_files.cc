@@ -27,9 +27,9 @@ Error too_large(std::string_view verb, std::string_view method, const std::strin
 
 json::object describe_entry(const service::FileEntry& entry) {
   json::object described;
-  std::string name = to_utf8(entry.name);
+  const std::string name = to_utf8(entry.name);
   if (name != entry.name) described["name_base64"] = encode_base64(entry.name);
-  described["name"] = std::move(name);
+  described["name"] = name;
   described["type"] = entry.type;
   described["size"] = entry.size;
   described["mode"] = fmt::format("{:04o}", entry.mode & 07777U);
@@ -54,25 +54,25 @@ Task<ToolResult> Tools::upload(CallContext context, json::object object) {
   const std::string id = arguments.require_string("sandbox_id", {"id"});
   const std::string path = arguments.require_string("path");
   const std::string base64 = arguments.require_string("content_base64");
-  std::optional<std::string> bytes = decode_base64(base64);
-  if (!bytes) {
+  std::optional<std::string> decoded = decode_base64(base64);
+  if (!decoded) {
     arguments.refuse(
-        "content_base64 must be standard base64 (RFC 4648, section 4: A-Z a-z 0-9 + /, padded with =) of the "
-        "file's "
-        "bytes");
+        "content_base64 must be the file's bytes in standard base64 (RFC 4648, section 4: A-Z a-z 0-9 + /, "
+        "padded "
+        "with =)");
   }
   if (const auto read = arguments.finish(); !read) co_return failed(read.error());
-  if (bytes->size() > kMaxFileBytes) co_return failed(too_large("upload", "PUT", id));
+  const std::string bytes = std::move(decoded).value_or(std::string());
+  if (bytes.size() > kMaxFileBytes) co_return failed(too_large("upload", "PUT", id));
   if (auto why = missing(context, id)) co_return std::move(*why);
 
-  const std::uint64_t size = bytes->size();
-  auto writer = co_await sandboxes_->write_file(context.caller, id, path, size);
+  auto writer = co_await sandboxes_->write_file(context.caller, id, path, bytes.size());
   if (!writer) co_return failed(writer.error());
   // Smaller pieces than one of 6 MiB, so that the sandbox's connection stays free
   // for others in between.
-  constexpr std::size_t kPiece = 256 * 1024;
-  for (std::size_t at = 0; at < bytes->size(); at += kPiece) {
-    std::string piece = bytes->substr(at, kPiece);
+  constexpr std::size_t kPiece = 256UL << 10U;
+  for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
+    std::string piece = bytes.substr(at, kPiece);
     const auto written = co_await (*writer)->write(std::move(piece));
     if (!written) co_return failed(written.error());
     if (context.call->cancelled()) co_return failed(Error(ErrorKind::kCancelled, "the upload was cancelled"));
@@ -110,13 +110,13 @@ Task<ToolResult> Tools::download(CallContext context, json::object object) {
       co_return failed(Error(ErrorKind::kCancelled, "the download was cancelled"));
   }
 
-  std::string base64 = encode_base64(bytes);
+  const std::string base64 = encode_base64(bytes);
   const std::string sha256 = sha256_hex(bytes);
   std::string text =
       fmt::format("{}\nsize: {}\nsha256: {}\n{}", path, bytes.size(), sha256, readable(bytes, base64));
   json::object structured;
   structured["path"] = path;
-  structured["content_base64"] = std::move(base64);
+  structured["content_base64"] = base64;
   structured["size"] = bytes.size();
   structured["sha256"] = sha256;
   co_return done(std::move(text), std::move(structured));

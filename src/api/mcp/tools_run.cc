@@ -38,8 +38,8 @@ Task<ToolResult> Tools::follow(CallContext context, std::shared_ptr<service::Exe
     if (const auto* output = std::get_if<service::Output>(&*event)) {
       if (context.progress) context.progress->output(output->stream, output->bytes);
       gathered.add(*output);
-    } else if (auto* bundle = std::get_if<service::Bundle>(&*event)) {
-      gathered.add(std::move(*bundle));
+    } else if (const auto* bundle = std::get_if<service::Bundle>(&*event)) {
+      gathered.add(*bundle);
     } else if (const auto* error = std::get_if<service::PythonError>(&*event)) {
       gathered.add(*error);
     } else {

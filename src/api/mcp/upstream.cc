@@ -16,7 +16,7 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::size_t kMaxAnswer = 32 * 1024 * 1024;
+constexpr std::size_t kMaxAnswer = 32UL << 20U;
 
 std::string text_of(const json::object& message, std::string_view member) {
   const json::value* value = message.if_contains(member);
@@ -104,7 +104,7 @@ Task<Result<json::object>> Upstream::post(Era era, json::object message, OnMessa
 
 Task<Result<json::object>> Upstream::call(std::string tool, json::object arguments) {
   json::object params;
-  params["name"] = std::move(tool);
+  params["name"] = tool;
   params["arguments"] = std::move(arguments);
   json::object message;
   message["jsonrpc"] = "2.0";

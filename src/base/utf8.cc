@@ -1,5 +1,6 @@
 #include "base/utf8.h"
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -10,13 +11,14 @@ constexpr std::uint64_t kHighBits = 0x8080808080808080ULL;
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
-// How many bytes at the start of `bytes` are ASCII.
+// How many bytes at the start of `bytes` are ASCII. Output passes through here by
+// the gigabyte, so it looks at four words at a time.
 std::size_t ascii_prefix(std::string_view bytes) {
+  std::array<std::uint64_t, 4> words{};
   std::size_t at = 0;
-  for (; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, sizeof word);
-    if ((word & kHighBits) != 0) break;
+  for (; at + sizeof words <= bytes.size(); at += sizeof words) {
+    std::memcpy(words.data(), bytes.data() + at, sizeof words);
+    if (((words[0] | words[1] | words[2] | words[3]) & kHighBits) != 0) break;
   }
   while (at < bytes.size() && static_cast<unsigned char>(bytes[at]) < 0x80) ++at;
   return at;

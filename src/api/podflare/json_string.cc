@@ -1,5 +1,6 @@
 #include "api/podflare/json_string.h"
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -26,15 +27,27 @@ std::uint64_t special(std::uint64_t word) {
 
 bool is_special(unsigned char byte) { return byte < 0x20 || byte == '"' || byte == '\\'; }
 
+// Where, from `at` on, the first byte stands that JSON cannot take as it is.
+std::size_t plain_until(std::string_view text, std::size_t at) {
+  for (; at + sizeof(std::uint64_t) <= text.size(); at += sizeof(std::uint64_t)) {
+    const auto found = special(load(text.data() + at));
+    if (found == 0) continue;
+    // What a borrow marks wrongly stands above the first byte that is marked rightly.
+    if constexpr (std::endian::native == std::endian::little)
+      return at + static_cast<std::size_t>(std::countr_zero(found)) / 8;
+    break;
+  }
+  while (at < text.size() && !is_special(static_cast<unsigned char>(text[at]))) ++at;
+  return at;
+}
+
 }  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   std::size_t at = 0;
   while (at < text.size()) {
-    std::size_t plain = at;
-    while (plain + 8 <= text.size() && special(load(text.data() + plain)) == 0) plain += 8;
-    while (plain < text.size() && !is_special(static_cast<unsigned char>(text[plain]))) ++plain;
+    const auto plain = plain_until(text, at);
     out.append(text, at, plain - at);
     at = plain;
     for (; at < text.size() && is_special(static_cast<unsigned char>(text[at])); ++at) {

@@ -17,6 +17,7 @@ namespace {
 namespace json = boost::json;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 constexpr std::string_view kUnknown = "sbx_00000000000000000000000000000000";
 
@@ -149,8 +150,14 @@ TEST_F(FaceTest, AnswersARefusedCallWithItsStatus) {
     service_->run_error = Error(kind, "because");
     const auto answer = ask("POST /v1/sandboxes/x/exec", R"({"code":"x","language":"bash"})");
     EXPECT_EQ(answer.status, status);
-    EXPECT_EQ(error_of(answer), "because");
+    EXPECT_THAT(error_of(answer), StartsWith("because"));
   }
+}
+
+TEST_F(FaceTest, SaysWhatToDoAboutAFullDisk) {
+  service_->run_error = Error(ErrorKind::kNoSpace, "because");
+  const auto answer = ask("POST /v1/sandboxes/x/exec", R"({"code":"x","language":"bash"})");
+  EXPECT_EQ(error_of(answer), "because: the sandbox's disk is full; delete something in it and try again");
 }
 
 TEST_F(FaceTest, TellsOfItsOwnFailureByAnIdAlone) {

@@ -191,6 +191,15 @@ class Warren:
         return [p for p in host.descendants(self.runtime_pid)
                 if (host.status_field(p.pid, "NSpid") or "").split()[1:] == ["1"]]
 
+    def inside(self, *words, count=1):
+        """Processes in sandboxes with exactly that command line, as the host sees them; waits for `count`."""
+
+        def find():
+            found = [p for p in host.descendants(self.runtime_pid) if host.command_line(p.pid) == list(words)]
+            return found if len(found) >= count else None
+
+        return eventually(find, 60, f"{count} of {words}")
+
     def cgroup_folders(self):
         """The cgroup folders of this instance's sandboxes: below one that is named after its home."""
         name = "warren-" + hashlib.sha256(os.path.realpath(self.home).encode()).hexdigest()[:12]

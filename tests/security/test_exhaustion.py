@@ -252,8 +252,8 @@ def test_an_agent_that_stands_still_stalls_only_its_own_sandbox(warren, client, 
     """The host's own hand stops process 1: calls to that sandbox fail in bounded time, others go on."""
     sandbox = make_sandbox()
     sandbox.bash_ok("setsid sleep 912 >/dev/null 2>&1 & true")
-    inside = next(p.pid for p in host.descendants(warren.runtime_pid) if host.command_line(p.pid) == ["sleep", "912"])
-    agent = next(pid for pid in host.children_in_namespace_of(inside)
+    inside = warren.inside("sleep", "912")[0]
+    agent = next(pid for pid in host.children_in_namespace_of(inside.pid)
                  if host.status_field(pid, "NSpid").split()[-1] == "1")
     os.kill(agent, signal.SIGSTOP)
     stuck = []

@@ -49,15 +49,15 @@ def test_root_inside_is_nobody_outside(warren, probe, sandbox):
     # The host sees every process of the sandbox under that range.
     first = int(found["uid_map"][1])
     sandbox.bash_ok("setsid sleep 907 >/dev/null 2>&1 & su -s /bin/sh nobody -c 'setsid sleep 907 >/dev/null 2>&1 &'")
-    seen = [p for p in host.descendants(warren.runtime_pid) if host.command_line(p.pid) == ["sleep", "907"]
-            and first <= int(host.status_field(p.pid, "Uid").split()[0]) < first + 65536]
+    seen = [p for p in warren.inside("sleep", "907", count=2)
+            if first <= int(host.status_field(p.pid, "Uid").split()[0]) < first + 65536]
     assert len(seen) == 2
 
 
 def test_the_user_namespace_belongs_to_the_sandbox_s_own_id(warren, sandbox):
     """Else its inotify, signal and other counters would be those of the host's root."""
     sandbox.bash_ok("setsid sleep 908 >/dev/null 2>&1 &")
-    inside = next(p for p in host.descendants(warren.runtime_pid) if host.command_line(p.pid) == ["sleep", "908"])
+    inside = warren.inside("sleep", "908")[0]
     with open(f"/proc/{inside.pid}/ns/user") as space:
         owner = struct.unpack("I", fcntl.ioctl(space, 0xB704, b"\0" * 4))[0]  # NS_GET_OWNER_UID
     assert FIRST_HOST_ID <= owner < LAST_HOST_ID

@@ -125,8 +125,7 @@ def test_a_sandbox_that_ends_takes_all_of_it_along(warren, client):
     sandbox.bash_ok("setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 911; done' >/dev/null 2>&1 & true")
     sandbox.bash_ok("python3 -c 'import os\nfor _ in range(3):\n  if os.fork(): os._exit(0)\n  os.setsid()\n"
                     "os.execvp(\"sleep\", [\"sleep\", \"911\"])'")
-    inside = [p for p in host.descendants(warren.runtime_pid) if "911" in host.command_line(p.pid)]
-    assert inside
+    inside = warren.inside("sleep", "911", count=2)
     group = {p.pid: p for pid in [inside[0].pid] for q in host.children_in_namespace_of(pid) if (p := host.process(q))}
     sandbox.destroy()
     left = [p for p in group.values() if host.alive(p) and host.process(p.pid).state != "Z"]

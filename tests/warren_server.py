@@ -79,10 +79,11 @@ class Warren:
     def start(cls, limits=None, sandboxes=None):
         """Starts an instance; `limits` and `sandboxes` are settings of warren.toml's sections of that name."""
         assert os.geteuid() == 0, "these tests start a sandbox server: run them as root"
+        templates = templates_folder()
         home = tempfile.mkdtemp(prefix="warren-test-")
         os.chmod(home, 0o755)
         self = cls(home, free_port())
-        sections = {"storage": {"templates_dir": templates_folder()}, "sandboxes": sandboxes or {},
+        sections = {"storage": {"templates_dir": templates}, "sandboxes": sandboxes or {},
                     "limits": {**DEFAULT_LIMITS, **(limits or {})}}
         with open(os.path.join(home, "warren.toml"), "w") as file:
             file.write(toml(sections))

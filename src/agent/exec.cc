@@ -179,7 +179,9 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
   const bool cancelled = !status && stream->cancelled();
   const bool timed_out = !status && !cancelled;
   if (!status) {
-    co_await end_processes(executor, [&] { return members(pid, mark); });
+    // Named: GCC 12 destroys a conversion's temporary inside a co_await expression twice.
+    const FindProcesses find = [&] { return members(pid, mark); };
+    co_await end_processes(executor, find);
     // Reaped, unless it hangs in the kernel.
     const auto patience = Clock::now() + Seconds(1);
     while (!status && Clock::now() < patience) co_await changed.wait_until(patience);

@@ -102,8 +102,10 @@ Task<void> Output::pump() {
       bytes_ += bytes->size();
       spool_.add(*bytes);
       stream_->send_data(channel_, *std::move(bytes));
-    } else if (left_ || !co_await wait_readable()) {
-      break;
+    } else {
+      if (left_) break;
+      const bool readable = co_await wait_readable();
+      if (!readable) break;
     }
   }
   done_ = true;

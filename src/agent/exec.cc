@@ -38,6 +38,9 @@ namespace {
 
 // Commands are killed before the agent when memory runs out.
 constexpr int kOomScore = 200;
+// As timeout(1) and a shell have them.
+constexpr int kTimedOutCode = 124;
+constexpr int kCancelledCode = 130;
 
 struct ExecRequest {
   Program program;
@@ -198,12 +201,13 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
 
   json::object result;
   const int signal = WIFSIGNALED(*status) ? WTERMSIG(*status) : 0;
-  const int exit_code = signal != 0 ? 128 + signal : WEXITSTATUS(*status);
-  result["exit_code"] = exit_code;
+  const int own_code = signal != 0 ? 128 + signal : WEXITSTATUS(*status);
+  // A command that traps the signal may end with 0; a deadline never looks like success.
+  result["exit_code"] = timed_out ? kTimedOutCode : cancelled ? kCancelledCode : own_code;
   if (signal != 0) result["signal"] = signal;
   result["timed_out"] = timed_out;
   result["cancelled"] = cancelled;
-  result["oom"] = !timed_out && !cancelled && exit_code == 128 + SIGKILL && oom.was_kill();
+  result["oom"] = !timed_out && !cancelled && own_code == 128 + SIGKILL && oom.was_kill();
   result["duration_ms"] = duration.count();
   result["stdout_bytes"] = outputs[0]->bytes();
   result["stderr_bytes"] = outputs.size() > 1 ? outputs[1]->bytes() : 0;

@@ -43,8 +43,9 @@ Task<void> Reaper::run() {
     if (error) co_return;
     signalfd_siginfo info;
     while (::read(signals_.native_handle(), &info, sizeof info) == sizeof info)
-      // Of those inside, none may end process 1; who is outside has number 0 here.
-      if (info.ssi_signo == SIGTERM && (::getpid() != 1 || info.ssi_pid == 0)) ::_exit(0);
+      // None inside may end process 1, and a queued signal can claim any sender; who
+      // is outside kills. An agent that is an ordinary process ends as others do.
+      if (info.ssi_signo == SIGTERM && ::getpid() != 1) ::_exit(0);
     reap();
   }
 }

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "runtime/agent_session.h"
 
 namespace warren::runtime {
@@ -63,9 +64,8 @@ Error error_of(const json::value& value) {
     const json::value* member = value.is_object() ? value.get_object().if_contains(name) : nullptr;
     return member != nullptr && member->is_string() ? std::string(member->get_string()) : std::string();
   };
-  std::string message = text("message");
-  if (message.size() > kMaxErrorMessage) message.resize(kMaxErrorMessage);
-  return Error(kind_of(text("kind")), std::move(message));
+  const std::string message = text("message");
+  return Error(kind_of(text("kind")), std::string(utf8_prefix(message, kMaxErrorMessage)));
 }
 
 // A connection and its session; lives as long as it is read from, or a stream needs it.

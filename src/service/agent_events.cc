@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace warren::service {
 namespace {
 
@@ -19,7 +21,7 @@ std::string string_of(const json::object& object, std::string_view name, std::si
   const json::value* value = object.if_contains(name);
   if (value == nullptr || !value->is_string()) return {};
   const json::string& text = value->get_string();
-  return std::string(text.data(), std::min(text.size(), limit));
+  return std::string(utf8_prefix(std::string_view(text.data(), text.size()), limit));
 }
 
 bool flag_of(const json::object& object, std::string_view name) {

@@ -9,7 +9,8 @@
 //   "input":B?,              without it the command's input is at end of file
 //   "tty":{"rows":N,"cols":N}?, a terminal: output is all on channel 1
 //   "spool_after":N?}        see below
-//     data 1 and 2; kClose {"exit_code":N,        128+S where a signal S ended it
+//     data 1 and 2; kClose {"exit_code":N,        128+S where a signal S ended it,
+//                                   124 after the deadline, 130 after a cancel
 //       "signal":N?, "timed_out":B, "cancelled":B, "oom":B, "duration_ms":N,
 //       "stdout_bytes":N, "stderr_bytes":N, "stdout_file":S?, "stderr_file":S?}
 //     kControl {"signal":N} to the command's process group, {"resize":{"rows":N,"cols":N}}.

@@ -21,6 +21,11 @@ def test_a_deadline_ends_the_command_and_all_it_started(sandbox):
     assert count(sandbox, "[s]leep 601") == 0
 
 
+def test_a_deadline_never_looks_like_success(sandbox):
+    run = sandbox.bash('trap "exit 0" TERM; sleep 605 & wait', timeout_seconds=1, wait=BOUND)
+    assert run.exit["timed_out"] is True and run.code == 124, run
+
+
 def test_a_deadline_says_what_was_printed_before_it(sandbox):
     run = sandbox.bash("echo a; echo b >&2; sleep 600", timeout_seconds=1, wait=BOUND)
     assert run.stdout == b"a\n" and run.stderr == b"b\n"

@@ -251,3 +251,9 @@ def test_two_sandboxes_draw_different_random_numbers(make_sandbox):
     drawn = [make_sandbox().python_ok(code).split() for _ in range(3)]
     for column in zip(*drawn):
         assert len(set(column)) == 3, drawn
+
+
+def test_a_very_long_name_of_an_exception_is_cut_between_characters(sandbox):
+    run = sandbox.python("raise type('a' + 'é' * 3000, (Exception,), {})('x')")
+    assert run.code == 1, run
+    sandbox.works()

@@ -38,6 +38,15 @@ def test_killing_everything_leaves_a_working_sandbox(sandbox):
     sandbox.works()
 
 
+def test_a_queued_signal_that_claims_to_come_from_outside_does_not_end_it(sandbox):
+    """rt_sigqueueinfo(2) lets its caller write the sender's number."""
+    sandbox.python("import ctypes, struct\n"
+                   "libc = ctypes.CDLL(None, use_errno=True)\n"
+                   "info = ctypes.create_string_buffer(struct.pack('iiiiii', 15, 0, -1, 0, 0, 0), 128)\n"
+                   "print(libc.syscall(129, 1, 15, info))")
+    sandbox.works()
+
+
 def test_a_sandbox_that_cripples_its_own_agent_hurts_only_itself(client, make_sandbox):
     """Root inside may lower the limits of any process of its own ids, process 1 included."""
     sandbox = make_sandbox()

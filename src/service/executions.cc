@@ -157,6 +157,16 @@ Task<Result<json::array>> argv_by_file(std::shared_ptr<LiveSandbox> sandbox,
   co_return argv_of({kShell, "-c", "eval \"$(cat -- \"$0\"; rm -f -- \"$0\")\"", path});
 }
 
+// What Python and commands have in common besides a deadline.
+Result<void> add_surroundings(json::object& request, const std::map<std::string, std::string>& env,
+                              std::uint64_t spool_after) {
+  auto variables = env_object(env);
+  if (!variables) return fail(std::move(variables).error());
+  if (!variables->empty()) request["env"] = std::move(*variables);
+  if (spool_after != 0) request["spool_after"] = spool_after;
+  return {};
+}
+
 }  // namespace
 
 Task<Error> explain(std::shared_ptr<LiveSandbox> sandbox, std::shared_ptr<AgentLinks> links, Error error) {
@@ -186,10 +196,7 @@ Task<Result<std::shared_ptr<Execution>>> start_python(Admitted admitted, const S
     if (!cwd) co_return fail(std::move(cwd).error());
     request["cwd"] = *cwd;
   }
-  auto env = env_object(call.env);
-  if (!env) co_return fail(std::move(env).error());
-  if (!env->empty()) request["env"] = std::move(*env);
-  if (call.spool_after != 0) request["spool_after"] = call.spool_after;
+  WARREN_TRY_CO(add_surroundings(request, call.env, call.spool_after));
   request["code"] = call.code;
   co_return co_await start(std::move(admitted), std::move(request), *timeout);
 }
@@ -205,10 +212,7 @@ Task<Result<std::shared_ptr<Execution>>> start_bash(Admitted admitted, const San
   auto cwd = call.cwd ? working_folder(*call.cwd) : Result<std::string>(kHome);
   if (!cwd) co_return fail(std::move(cwd).error());
   request["cwd"] = *cwd;
-  auto env = env_object(call.env);
-  if (!env) co_return fail(std::move(env).error());
-  if (!env->empty()) request["env"] = std::move(*env);
-  if (call.spool_after != 0) request["spool_after"] = call.spool_after;
+  WARREN_TRY_CO(add_surroundings(request, call.env, call.spool_after));
   if (call.command.size() <= kMaxArgumentBytes) {
     request["argv"] = argv_of({kShell, "-c", call.command});
   } else {

@@ -36,13 +36,10 @@ json::object sandbox_object(const service::SandboxInfo& info) {
 
 // Paths and names are bytes: those that are not UTF-8 go as `key`_base64.
 void put_bytes(json::object& object, std::string_view key, std::string_view bytes) {
-  if (valid_utf8_prefix(bytes) == bytes.size()) {
+  if (is_utf8(bytes))
     object[key] = bytes;
-    return;
-  }
-  std::string encoded;
-  append_base64(encoded, bytes);
-  object[std::string(key) + "_base64"] = encoded;
+  else
+    object[std::string(key) + "_base64"] = encode_base64(bytes);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ std::string EventLines::broken(const Error& error) {
 
 void EventLines::output(std::string& out, const service::Output& piece) {
   if (piece.late) {
-    data_line(out, piece.stream, piece.bytes, R"(,"late":true)");
+    data_line(out, piece.stream, piece.bytes, valid_utf8_prefix(piece.bytes), R"(,"late":true)");
     return;
   }
   auto& begun = begun_.at(static_cast<std::size_t>(piece.stream));
@@ -99,22 +99,22 @@ void EventLines::output(std::string& out, const service::Output& piece) {
     begun = bytes.substr(valid);
     bytes = bytes.substr(0, valid);
   }
-  if (!bytes.empty()) data_line(out, piece.stream, bytes, "");
+  if (!bytes.empty()) data_line(out, piece.stream, bytes, valid, "");
 }
 
 void EventLines::flush(std::string& out) {
   for (const auto stream : {service::OutputStream::kStdout, service::OutputStream::kStderr}) {
     const auto bytes = std::exchange(begun_.at(static_cast<std::size_t>(stream)), {});
-    if (!bytes.empty()) data_line(out, stream, bytes, "");
+    if (!bytes.empty()) data_line(out, stream, bytes, 0, "");  // never a whole character
   }
 }
 
 void EventLines::data_line(std::string& out, service::OutputStream stream, std::string_view bytes,
-                           std::string_view extra) {
+                           std::size_t valid, std::string_view extra) {
   out.reserve(out.size() + bytes.size() + bytes.size() / 2 + 128);
   out += R"({"type":")";
   out += name_of(stream);
-  if (valid_utf8_prefix(bytes) == bytes.size()) {
+  if (valid == bytes.size()) {
     out += R"(","data":)";
     append_json_string(out, bytes);
   } else {

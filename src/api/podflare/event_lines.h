@@ -30,7 +30,8 @@ class EventLines {
  private:
   void output(std::string& out, const service::Output& piece);
   void flush(std::string& out);
-  void data_line(std::string& out, service::OutputStream stream, std::string_view bytes,
+  // `valid` is the valid_utf8_prefix of `bytes`, which the caller knows.
+  void data_line(std::string& out, service::OutputStream stream, std::string_view bytes, std::size_t valid,
                  std::string_view extra);
   void close_line(std::string& out);
 

@@ -16,6 +16,14 @@ constexpr std::array<cap_value_t, 12> kSandbox{
 
 std::span<const cap_value_t> sandbox_capabilities() { return kSandbox; }
 
+std::uint64_t sandbox_capability_mask() {
+  std::uint64_t mask = 0;
+  for (const cap_value_t capability : kSandbox) mask |= std::uint64_t{1} << capability;
+  return mask;
+}
+
+cap_value_t last_capability() { return cap_max_bits() - 1; }
+
 Result<void> keep_only(std::span<const cap_value_t> kept) {
   // Up to what this kernel knows, which may be more than the headers do.
   for (cap_value_t capability = 0; cap_get_bound(capability) >= 0; ++capability)

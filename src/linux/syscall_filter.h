@@ -28,6 +28,9 @@ class SeccompFilter {
   // Installs it in this thread and what comes of it, for good. Sets no_new_privs.
   Result<void> install() const;
 
+  // In the order in which they are to be installed.
+  const std::vector<std::vector<sock_filter>>& programs() const { return programs_; }
+
  private:
   explicit SeccompFilter(std::vector<std::vector<sock_filter>> programs) : programs_(std::move(programs)) {}
 

@@ -2,8 +2,12 @@
 
 From the agent:
     {"op":"run","id":N,"code":S,"cwd":S?,"env":{S:S}?}
+    {"op":"warm","imports":[S…]}                     become what others are forked from
+    {"op":"fork","keep_random":B?}                   into another sandbox
 To the agent:
-    {"op":"ready","python":S}                        once, when calls are taken
+    {"op":"ready","python":S}                        when calls are taken; so says a fork too
+    {"op":"warmed","missing":[S…]}
+    {"op":"forked","not_copied":{…}}                 by what was forked
     {"op":"display","id":N,"data":{MIME:…}}
     {"op":"result","id":N,"data":{MIME:…}}           the last expression's value
     {"op":"error","id":N,"name":S,"value":S,"traceback":S}
@@ -43,13 +47,16 @@ class Channel:
     flush what must be seen first."""
 
     def __init__(self, fd):
-        self._fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, CONTROL_FD)
-        os.close(fd)
+        self._fd = fd
+        if fd != CONTROL_FD:
+            self._fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, CONTROL_FD)
+            os.close(fd)
         self._buffer = bytearray()
         self._lock = threading.RLock()
         self._sender = None  # the thread that holds the lock
         self._queue = []  # encoded messages that wait for the sender
         self.before_send = None
+        self.is_moving = False  # whether a fork goes to another sandbox, with a channel there
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def fileno(self):
@@ -57,12 +64,13 @@ class Channel:
 
     def _leave_to_parent(self):
         # A child of user code has no part in the conversation.
-        if self._fd >= 0:
+        if self._fd >= 0 and not self.is_moving:
             try:
                 os.close(self._fd)
             except OSError:
                 pass
-        self._fd = -1
+        if not self.is_moving:
+            self._fd = -1
         self._lock = threading.RLock()
         self._sender = None
         self._queue = []

@@ -1,8 +1,9 @@
 """The runner: the sandbox's persistent Python session.
 
 The agent starts it as `/usr/bin/python3 /usr/lib/warren/repl/main.py` with
-/dev/null on descriptor 0, pipes on 1 and 2, and on 3 a stream socket on which both
-sides write JSON, one message a line (channel.py says which). It boots, says that
+/dev/null on descriptor 0, pipes on 1 and 2, and on 3, or the one that the first argument
+names, a stream socket on which both sides write JSON, one message a line (channel.py
+says which). It boots, says that
 it is ready, then waits for code to run until the socket ends.
 
 Everything else is in the package beside this file. It is loaded under a name no user
@@ -30,12 +31,13 @@ def load_package():
     sys.modules[PACKAGE] = package
     spec.loader.exec_module(package)
     sys.path[0] = ""
-    sys.argv = [""]
 
 
 def boot():
     """Everything that is the same for every session: the imports, the shell, the
     streams. No message has been read or written when it returns."""
+    control = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    sys.argv = [""]
     load_package()
     # The session's own libraries are the template's, whatever the user has put into
     # site-packages, the working folder or PYTHONPATH meanwhile: a broken upgrade of
@@ -46,7 +48,7 @@ def boot():
     try:
         from _warren_repl.runner import Runner
 
-        runner = Runner(control=3)
+        runner = Runner(control)
     finally:
         sys.path[:] = path
     return runner

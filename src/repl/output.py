@@ -33,13 +33,15 @@ class Attribution:
         self.running = None  # the id of the call that runs now
         self.last = None  # the one that ran last
         self.is_child = False  # this process is a fork made by user code
+        self.is_moving = False  # whether a fork goes to another sandbox
         self._late = {}  # (call, stream) -> bytes that wait for the end of their line
         self.writers = {}  # stream -> its CallWriter
         self.last_writer = None
         os.register_at_fork(before=self.flush_held, after_in_child=self._become_child)
 
     def _become_child(self):
-        self.is_child = True
+        if not self.is_moving:
+            self.is_child = True
         self._late = {}
 
     def is_direct(self):

@@ -9,6 +9,7 @@ from collections import deque
 
 from . import bundle, commands, figures, stdio
 from .channel import Channel
+from .luggage import Luggage
 from .output import Attribution, follow_children, follow_threads, open_stream, owner
 from .shell import KEPT_INPUTS, Shell
 from .signals import Interrupts
@@ -55,8 +56,13 @@ class Runner:
                 message = self._next()
                 if message is None:
                     break
-                if message.get("op") == "run":
+                op = message.get("op")
+                if op == "run":
                     self._run(message)
+                elif op == "fork":
+                    self._fork(message)
+                elif op == "warm":
+                    self._warm(message)
             except BaseException as error:  # a bug of ours must not cost the session
                 if self._call is None:
                     continue
@@ -154,6 +160,42 @@ class Runner:
                 loop.remove_reader(self._channel.fileno())
 
         loop.run_until_complete(until_message())
+
+    # A fork into another sandbox.
+
+    def _warm(self, message):
+        """Makes this a session that others are forked from: imports what it should, and
+        puts all there is out of the garbage collector's sight, which would otherwise
+        write to every page of it in every fork."""
+        import gc
+        import importlib
+
+        missing = []
+        for name in message.get("imports", ()):
+            try:
+                importlib.import_module(name)
+            except Exception as error:
+                missing.append(f"{name}: {error}")
+        gc.collect()
+        gc.freeze()
+        self._channel.send({"op": "warmed", "missing": missing})
+
+    def _fork(self, message):
+        """Forks where the runtime turns the fork into one in another sandbox: the child
+        has new descriptors for its streams and its channel under the old numbers."""
+        self._flush()
+        luggage = Luggage({0, 1, 2, self._channel.fileno()}, bool(message.get("keep_random")))
+        self._attribution.is_moving = self._channel.is_moving = True
+        try:
+            child = os.fork() == 0
+        finally:
+            self._attribution.is_moving = self._channel.is_moving = False
+        if not child:
+            self._channel.send({"op": "forked", "not_copied": luggage.not_copied})
+            return
+        luggage.unpack()
+        self._loop = None  # what it waited for is not here
+        self._channel.send({"op": "ready", "python": sys.version.split()[0]})
 
     # One call.
 

@@ -8,6 +8,11 @@ add_library(
   namespace/pool.cc
   namespace/root.cc
   namespace/slots.cc
+  namespace/twin/inspection.cc
+  namespace/twin/keeper.cc
+  namespace/twin/memory_map.cc
+  namespace/twin/settle.cc
+  namespace/twin/twin_fork.cc
   namespace/upper.cc)
 target_link_libraries(warren_namespace_driver PUBLIC warren_linux warren_base)
 
@@ -29,6 +34,14 @@ warren_test(
   namespace/slots_test.cc
   LIBS
   warren_namespace_testing)
+
+add_executable(fork_probe namespace/testing/fork_probe.cc)
+target_compile_options(fork_probe PRIVATE -Wall -Wextra -Wpedantic -Werror)
+target_link_options(fork_probe PRIVATE -static)
+
+warren_test(twin_fork_test SOURCES namespace/twin/twin_fork_test.cc LIBS warren_namespace_testing)
+target_compile_definitions(twin_fork_test PRIVATE WARREN_FORK_PROBE="$<TARGET_FILE:fork_probe>")
+add_dependencies(twin_fork_test fork_probe)
 
 # Prints what each step of create and destroy costs; not a test.
 add_executable(namespace_steps namespace/testing/namespace_steps.cc)

@@ -1,0 +1,54 @@
+// A stopped task's registers, as far as Warren reads or sets them. All that depends
+// on the processor's architecture stands here and in registers_*.cc.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace warren::linux_ {
+
+// One call as the kernel sees it at its entry.
+struct SystemCall {
+  long number = 0;
+  std::array<std::uint64_t, 6> arguments{};
+};
+
+class Registers {
+ public:
+  // Of a task that is stopped and traced by this thread (ptrace(2)).
+  static Result<Registers> read(pid_t tracee);
+  Result<void> write(pid_t tracee) const;
+
+  // The task will make `call` by the instruction at `gadget`. It must not be inside
+  // a call of its own that the kernel could restart.
+  void set_call(const SystemCall& call, std::uint64_t gadget);
+  // At a call's entry: the kernel does not execute it.
+  void skip_call();
+  // What the call appears to have returned.
+  void set_result(long value);
+  // The call that is being entered or left.
+  SystemCall call() const;
+
+ private:
+  user_regs_struct general_{};
+};
+
+// The instruction that makes a system call, in bytes, and where the task stands after it.
+std::string_view call_instruction();
+
+// AUDIT_ARCH_* of the calls that this build makes.
+std::uint32_t native_architecture();
+
+// Vector and floating-point registers, taken over from one stopped task by another.
+Result<void> copy_extended_registers(pid_t from, pid_t to);
+
+}  // namespace warren::linux_

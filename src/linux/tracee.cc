@@ -1,0 +1,177 @@
+#include "linux/tracee.h"
+
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+
+namespace warren::linux_ {
+namespace {
+
+template <typename... Arguments>
+long trace(int request, pid_t pid, Arguments... arguments) {
+  return ::ptrace(static_cast<__ptrace_request>(request), pid, arguments...);
+}
+
+Result<Stop> stop_in(int status) {
+  if (!WIFSTOPPED(status)) return fail(ErrorKind::kUnavailable, "the process has ended");
+  return Stop{.signal = WSTOPSIG(status), .event = status >> 16};
+}
+
+Result<__ptrace_syscall_info> call_info(pid_t pid) {
+  __ptrace_syscall_info info{};
+  if (trace(PTRACE_GET_SYSCALL_INFO, pid, sizeof info, &info) < 0)
+    return fail_errno("PTRACE_GET_SYSCALL_INFO");
+  return info;
+}
+
+constexpr std::size_t kMaskBytes = 8;
+
+}  // namespace
+
+Result<void> seize(pid_t pid) {
+  if (trace(PTRACE_SEIZE, pid, nullptr, PTRACE_O_TRACESYSGOOD) < 0) return fail_errno("PTRACE_SEIZE");
+  return {};
+}
+
+Result<void> interrupt(pid_t pid) {
+  if (trace(PTRACE_INTERRUPT, pid, nullptr, nullptr) < 0) return fail_errno("PTRACE_INTERRUPT");
+  return {};
+}
+
+Result<void> detach(pid_t pid) {
+  if (trace(PTRACE_DETACH, pid, nullptr, nullptr) < 0) return fail_errno("PTRACE_DETACH");
+  return {};
+}
+
+Result<void> resume_to_call(pid_t pid, int signal) {
+  if (trace(PTRACE_SYSCALL, pid, nullptr, static_cast<long>(signal)) < 0) return fail_errno("PTRACE_SYSCALL");
+  return {};
+}
+
+Result<Stop> wait_for_stop(pid_t pid, const WaitLimit& limit) {
+  int status = 0;
+  while (::waitpid(pid, &status, __WALL) < 0) {
+    if (errno != EINTR) return fail_errno("waitpid");
+    if (limit.is_over()) return fail(ErrorKind::kTimeout, "the process did not stop in time");
+  }
+  return stop_in(status);
+}
+
+Result<std::optional<Stop>> stop_of(pid_t pid) {
+  int status = 0;
+  const pid_t got = ::waitpid(pid, &status, __WALL | WNOHANG);
+  if (got < 0) return fail_errno("waitpid");
+  if (got == 0) return std::optional<Stop>();
+  const auto stop = stop_in(status);
+  if (!stop) return fail(stop.error());
+  return std::optional<Stop>(*stop);
+}
+
+Result<std::optional<CallEntry>> call_entry(pid_t pid) {
+  const auto info = call_info(pid);
+  if (!info) return fail(info.error());
+  if (info->op != PTRACE_SYSCALL_INFO_ENTRY || info->arch != native_architecture())
+    return std::optional<CallEntry>();
+  CallEntry entry{.call = {.number = static_cast<long>(info->entry.nr), .arguments = {}},
+                  .instruction_pointer = info->instruction_pointer};
+  for (std::size_t i = 0; i < entry.call.arguments.size(); ++i)
+    entry.call.arguments[i] = info->entry.args[i];
+  return std::optional<CallEntry>(entry);
+}
+
+Result<std::uint64_t> signal_mask(pid_t pid) {
+  std::uint64_t mask = 0;
+  if (trace(PTRACE_GETSIGMASK, pid, kMaskBytes, &mask) < 0) return fail_errno("PTRACE_GETSIGMASK");
+  return mask;
+}
+
+Result<void> set_signal_mask(pid_t pid, std::uint64_t mask) {
+  if (trace(PTRACE_SETSIGMASK, pid, kMaskBytes, &mask) < 0) return fail_errno("PTRACE_SETSIGMASK");
+  return {};
+}
+
+Result<Injection> Injection::begin(pid_t pid, std::uint64_t gadget, const WaitLimit& limit) {
+  const auto registers = Registers::read(pid);
+  if (!registers) return fail(registers.error());
+  return Injection(pid, gadget, limit, *registers);
+}
+
+Result<long> Injection::call(std::string_view name, const SystemCall& call) {
+  return take(name, call, nullptr);
+}
+
+Result<pid_t> Injection::clone(const SystemCall& call) {
+  pid_t child = -1;
+  const auto answer = take("clone", call, &child);
+  if (!answer) return fail(answer.error());
+  if (child < 0) return give_up("clone", "made no process");
+  const auto stop = wait_for_stop(child, *limit_);
+  if (!stop) return fail(stop.error());
+  return child;
+}
+
+Result<void> Injection::end() { return saved_.write(pid_); }
+
+std::unexpected<Error> Injection::give_up(std::string_view name, std::string_view why) const {
+  ::kill(pid_, SIGKILL);
+  return fail(ErrorKind::kUnavailable, fmt::format("{} in a held process: it {}", name, why));
+}
+
+Result<long> Injection::take(std::string_view name, const SystemCall& call, pid_t* child) {
+  Registers registers = saved_;
+  registers.set_call(call, gadget_);
+  WARREN_TRY(registers.write(pid_));
+  WARREN_TRY(resume_to_call(pid_));
+  auto stop = wait_for_stop(pid_, *limit_);
+  if (!stop) return give_up(name, stop.error().message());
+  if (!stop->is_call()) return give_up(name, "did something else");
+  const auto entry = call_entry(pid_);
+  if (!entry) return give_up(name, entry.error().message());
+  if (!*entry || (*entry)->call.number != call.number || (*entry)->call.arguments != call.arguments ||
+      (*entry)->instruction_pointer != gadget_ + call_instruction().size())
+    return give_up(name, "was about to make another call");
+  WARREN_TRY(resume_to_call(pid_));
+  stop = wait_for_stop(pid_, *limit_);
+  if (!stop) return give_up(name, stop.error().message());
+  if (stop->event == PTRACE_EVENT_CLONE || stop->event == PTRACE_EVENT_FORK) {
+    unsigned long born = 0;
+    if (trace(PTRACE_GETEVENTMSG, pid_, nullptr, &born) < 0 || child == nullptr)
+      return give_up(name, "bore a process");
+    *child = static_cast<pid_t>(born);
+    WARREN_TRY(resume_to_call(pid_));
+    stop = wait_for_stop(pid_, *limit_);
+    if (!stop) return give_up(name, stop.error().message());
+  }
+  const auto info = call_info(pid_);
+  if (!info) return give_up(name, info.error().message());
+  if (!stop->is_call() || info->op != PTRACE_SYSCALL_INFO_EXIT) return give_up(name, "did not return from it");
+  const long answer = static_cast<long>(info->exit.rval);
+  constexpr long kLastErrno = 4095;
+  if (answer < 0 && answer >= -kLastErrno)
+    return fail(Error::from_errno(name, static_cast<int>(-answer)));
+  return answer;
+}
+
+Result<void> read_memory(pid_t pid, std::uint64_t address, std::span<char> to) {
+  const iovec local{.iov_base = to.data(), .iov_len = to.size()};
+  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = to.size()};
+  const ssize_t bytes = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
+  if (bytes < 0) return fail_errno("process_vm_readv");
+  if (static_cast<std::size_t>(bytes) != to.size()) return fail(Error::from_errno("process_vm_readv", EFAULT));
+  return {};
+}
+
+Result<void> write_memory(pid_t pid, std::uint64_t address, std::span<const char> from) {
+  const iovec local{.iov_base = const_cast<char*>(from.data()), .iov_len = from.size()};
+  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = from.size()};
+  const ssize_t bytes = ::process_vm_writev(pid, &local, 1, &remote, 1, 0);
+  if (bytes < 0) return fail_errno("process_vm_writev");
+  if (static_cast<std::size_t>(bytes) != from.size())
+    return fail(Error::from_errno("process_vm_writev", EFAULT));
+  return {};
+}
+
+}  // namespace warren::linux_

@@ -1,0 +1,64 @@
+#include "runtime/namespace/twin/inspection.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include "linux/capabilities.h"
+#include "linux/text_file.h"
+
+namespace warren::runtime {
+namespace {
+
+constexpr std::array kNamespaces{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"};
+
+Result<std::string> link(pid_t pid, std::string_view name) {
+  const std::string path = fmt::format("/proc/{}/ns/{}", pid, name);
+  std::array<char, 64> target{};
+  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+  if (length < 0) return fail_errno("readlink " + path);
+  return std::string(target.data(), static_cast<std::size_t>(length));
+}
+
+std::string_view field(std::string_view status, std::string_view key) {
+  const auto at = status.find(fmt::format("\n{}:\t", key));
+  if (at == std::string_view::npos) return {};
+  const auto begin = at + key.size() + 3;
+  return status.substr(begin, status.find('\n', begin) - begin);
+}
+
+}  // namespace
+
+Result<void> inspect_runner(pid_t runner, const Berth& berth) {
+  const auto status = linux_::read_text(fmt::format("/proc/{}/status", runner));
+  if (!status) return fail(status.error());
+  const std::string ids = fmt::format("{0}\t{0}\t{0}\t{0}", berth.first_id);
+  const std::string kept = fmt::format("{:016x}", linux_::sandbox_capability_mask());
+  const std::string none(kept.size(), '0');
+  const std::array<std::pair<std::string_view, std::string>, 10> expected{{
+      {"Uid", ids},
+      {"Gid", ids},
+      {"Groups", " "},
+      {"CapInh", none},
+      {"CapPrm", kept},
+      {"CapEff", kept},
+      {"CapBnd", kept},
+      {"CapAmb", none},
+      {"NoNewPrivs", "1"},
+      {"Seccomp", "2"},
+  }};
+  for (const auto& [key, value] : expected)
+    if (field(*status, key) != value)
+      return fail(ErrorKind::kInternal, fmt::format("a new runner has {} {}, not {}", key, field(*status, key), value));
+  for (const auto* name : kNamespaces) {
+    const auto mine = link(runner, name);
+    const auto theirs = link(berth.process_one, name);
+    if (!mine || !theirs || *mine != *theirs)
+      return fail(ErrorKind::kInternal, fmt::format("a new runner is in another {} namespace", name));
+  }
+  return {};
+}
+
+}  // namespace warren::runtime

@@ -1,0 +1,202 @@
+#include "runtime/namespace/twin/settle.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <cstring>
+
+#include "linux/capabilities.h"
+#include "runtime/namespace/twin/inspection.h"
+#include "runtime/namespace/twin/keeper.h"
+
+namespace warren::runtime {
+namespace {
+
+using linux_::Injection;
+using linux_::SystemCall;
+
+constexpr std::uint64_t kScratchBytes = 256 * 1024;
+
+std::uint64_t word(int value) { return static_cast<std::uint64_t>(static_cast<std::int64_t>(value)); }
+
+// Memory of the new sandbox's that nobody has written but us: what calls point to.
+class Scratch {
+ public:
+  explicit Scratch(std::uint64_t address) : address_(address) {}
+
+  // The address that the bytes will have.
+  template <typename T>
+  std::uint64_t add(const T* data, std::size_t count) {
+    constexpr std::size_t kAlignment = 16;
+    bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment);
+    const std::uint64_t at = address_ + bytes_.size();
+    bytes_.append(reinterpret_cast<const char*>(data), count * sizeof(T));
+    return at;
+  }
+  template <typename T>
+  std::uint64_t add(const T& value) {
+    return add(&value, 1);
+  }
+
+  std::uint64_t address() const { return address_; }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::uint64_t address_;
+  std::string bytes_;
+};
+
+// Where each argument lies.
+struct Arguments {
+  std::uint64_t zero = 0;  // the character '0'
+  std::uint64_t capability_header = 0;
+  std::uint64_t capability_data = 0;
+  std::vector<std::uint64_t> programs;
+};
+
+Arguments lay_out(Scratch& scratch, const Berth& berth) {
+  Arguments arguments;
+  arguments.zero = scratch.add('0');
+  arguments.capability_header =
+      scratch.add(__user_cap_header_struct{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0});
+  const std::uint64_t kept = linux_::sandbox_capability_mask();
+  std::array<__user_cap_data_struct, 2> data{};
+  constexpr int kHalf = 32;
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i].effective = data[i].permitted = static_cast<std::uint32_t>(kept >> (i * kHalf));
+  arguments.capability_data = scratch.add(data);
+  for (const auto& program : berth.filter->programs()) {
+    const std::uint64_t code = scratch.add(program.data(), program.size());
+    const sock_fprog head{.len = static_cast<unsigned short>(program.size()),
+                          .filter = reinterpret_cast<sock_filter*>(code)};
+    arguments.programs.push_back(scratch.add(head));
+  }
+  return arguments;
+}
+
+Result<void> do_call(Injection& injection, std::string_view name, long number,
+                     std::array<std::uint64_t, 6> arguments) {
+  const auto answer = injection.call(name, {.number = number, .arguments = arguments});
+  if (!answer) return fail(answer.error());
+  return {};
+}
+
+// One of our descriptors becomes one of the tracee's, which closes on exec.
+Result<std::uint64_t> give(Injection& injection, int descriptor) {
+  const auto got = injection.call(
+      "pidfd_getfd", {.number = SYS_pidfd_getfd, .arguments = {kKeeperRuntime, word(descriptor), 0}});
+  if (!got) return fail(got.error());
+  return static_cast<std::uint64_t>(*got);
+}
+
+Result<void> join(Injection& injection, std::span<const UniqueFd> files, std::uint64_t zero) {
+  for (const auto& file : files) {
+    const auto given = give(injection, file.get());
+    if (!given) return fail(given.error());
+    WARREN_TRY(do_call(injection, "join cgroup", SYS_write, {*given, zero, 1}));
+    WARREN_TRY(do_call(injection, "close", SYS_close, {*given}));
+  }
+  return {};
+}
+
+Result<void> take_descriptors(Injection& runner, const Berth& berth) {
+  for (std::size_t i = 0; i < berth.streams.size(); ++i) {
+    const bool is_control = i == berth.streams.size() - 1;
+    const auto given = give(runner, berth.streams[i]);
+    if (!given) return fail(given.error());
+    const std::uint64_t number = is_control ? kRunnerControl : i;
+    WARREN_TRY(do_call(runner, "dup3", SYS_dup3, {*given, number, is_control ? O_CLOEXEC : 0U}));
+    WARREN_TRY(do_call(runner, "close", SYS_close, {*given}));
+  }
+  return {};
+}
+
+Result<void> close_others(Injection& runner) {
+  constexpr std::uint64_t kLast = ~0U;
+  WARREN_TRY(do_call(runner, "close_range", SYS_close_range, {3, kRunnerControl - 1, 0}));
+  return do_call(runner, "close_range", SYS_close_range, {kRunnerControl + 1, kLast, 0});
+}
+
+// In this order: the process may be touched from inside only when it has nothing left
+// that could be taken.
+Result<void> drop_rights(Injection& runner, const Arguments& arguments) {
+  WARREN_TRY(do_call(runner, "setsid", SYS_setsid, {}));
+  // Without key support there is no keyring to leave.
+  const auto keyring = do_call(runner, "keyctl", SYS_keyctl, {KEYCTL_JOIN_SESSION_KEYRING, 0});
+  if (!keyring && keyring.error().kind() == ErrorKind::kUnavailable) return fail(keyring.error());
+  WARREN_TRY(do_call(runner, "setgroups", SYS_setgroups, {0, 0}));
+  WARREN_TRY(do_call(runner, "setresgid", SYS_setresgid, {0, 0, 0}));
+  WARREN_TRY(do_call(runner, "setresuid", SYS_setresuid, {0, 0, 0}));
+  const std::uint64_t kept = linux_::sandbox_capability_mask();
+  for (int capability = 0; capability <= linux_::last_capability(); ++capability)
+    if ((kept >> capability & 1) == 0)
+      WARREN_TRY(do_call(runner, "PR_CAPBSET_DROP", SYS_prctl, {PR_CAPBSET_DROP, word(capability), 0, 0, 0}));
+  WARREN_TRY(do_call(runner, "capset", SYS_capset, {arguments.capability_header, arguments.capability_data}));
+  WARREN_TRY(do_call(runner, "PR_SET_NO_NEW_PRIVS", SYS_prctl, {PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}));
+  for (const std::uint64_t program : arguments.programs)
+    WARREN_TRY(do_call(runner, "seccomp", SYS_seccomp, {SECCOMP_SET_MODE_FILTER, 0, program}));
+  return do_call(runner, "PR_SET_DUMPABLE", SYS_prctl, {PR_SET_DUMPABLE, 1, 0, 0, 0});
+}
+
+Result<void> enter(Injection& runner, std::uint64_t target, const Berth& berth, const Arguments& arguments) {
+  WARREN_TRY(join(runner, berth.join, arguments.zero));
+  WARREN_TRY(take_descriptors(runner, berth));
+  constexpr std::uint64_t kOthers =
+      CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+  WARREN_TRY(do_call(runner, "setns", SYS_setns, {target, kOthers}));
+  WARREN_TRY(close_others(runner));
+  const rlimit files{.rlim_cur = berth.open_files, .rlim_max = berth.open_files};
+  if (::prlimit(runner.pid(), RLIMIT_NOFILE, &files, nullptr) < 0) return fail_errno("prlimit");
+  WARREN_TRY(drop_rights(runner, arguments));
+  return inspect_runner(runner.pid(), berth);
+}
+
+}  // namespace
+
+Result<pid_t> settle_runner(Injection& keeper, std::uint64_t gadget, const Berth& berth, const Birth& birth,
+                            const linux_::WaitLimit& limit) {
+  constexpr std::uint64_t kNoFile = ~std::uint64_t{0};
+  const auto mapped =
+      keeper.call("mmap", {.number = SYS_mmap,
+                           .arguments = {0, kScratchBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                                         kNoFile, 0}});
+  if (!mapped) return fail(mapped.error());
+  Scratch scratch(static_cast<std::uint64_t>(*mapped));
+  const Arguments arguments = lay_out(scratch, berth);
+  if (scratch.bytes().size() > kScratchBytes) return fail(ErrorKind::kInternal, "the filter is too long");
+  WARREN_TRY(linux_::write_memory(keeper.pid(), scratch.address(), scratch.bytes()));
+
+  // The runner's pages are charged to the keeper.
+  WARREN_TRY(join(keeper, berth.memory_join, arguments.zero));
+  const auto target = give(keeper, berth.process_one_pidfd);
+  if (!target) return fail(target.error());
+  WARREN_TRY(do_call(keeper, "setns", SYS_setns, {*target, CLONE_NEWPID}));
+  constexpr std::uint64_t kFlags = SIGCHLD | CLONE_PARENT | CLONE_VM;
+  const auto pid = keeper.clone(
+      {.number = SYS_clone, .arguments = {kFlags | birth.flags, 0, 0, birth.child_tid, 0, 0}});
+  if (!pid) return fail(pid.error());
+  const auto settled = [&]() -> Result<void> {
+    auto runner = Injection::begin(*pid, gadget, limit);
+    if (!runner) return fail(runner.error());
+    WARREN_TRY(enter(*runner, *target, berth, arguments));
+    // Its own copies are to be born among the host's processes again.
+    WARREN_TRY(do_call(keeper, "setns", SYS_setns, {kKeeperRuntime, CLONE_NEWPID}));
+    WARREN_TRY(do_call(keeper, "close", SYS_close, {*target}));
+    return do_call(keeper, "munmap", SYS_munmap, {scratch.address(), kScratchBytes});
+  }();
+  if (settled) return *pid;
+  end_held(*pid);
+  return fail(Error(settled.error()).in("settle a runner"));
+}
+
+}  // namespace warren::runtime

@@ -1,0 +1,183 @@
+#include "runtime/namespace/twin/twin_fork.h"
+
+#include <linux/kcmp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "linux/process.h"
+#include "linux/tracee.h"
+#include "runtime/namespace/twin/memory_map.h"
+
+namespace warren::runtime {
+namespace {
+
+using linux_::Injection;
+
+// What glibc's fork() asks for, and nothing else that clone(2) can do.
+constexpr std::uint64_t kForkFlags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
+// No process of the runner's sandbox has this number.
+constexpr long kSomeoneElse = 0x3fffffff;
+
+bool share_memory(pid_t one, pid_t other) {
+  return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
+}
+
+Result<void> run_to_fork(pid_t pid, const linux_::WaitLimit& limit) {
+  int signal = 0;
+  while (true) {
+    WARREN_TRY(linux_::resume_to_call(pid, signal));
+    signal = 0;
+    const auto stop = linux_::wait_for_stop(pid, limit);
+    if (!stop) return fail(stop.error());
+    if (!stop->is_call()) {
+      // A signal on its way is delivered, other events are passed over.
+      if (stop->event == 0) signal = stop->signal;
+      continue;
+    }
+    const auto entry = linux_::call_entry(pid);
+    if (!entry) return fail(entry.error());
+    if (*entry && (*entry)->call.number == SYS_clone && (*entry)->call.arguments[0] == kForkFlags) return {};
+  }
+}
+
+Result<ForkPoint> note(const Twin& twin) {
+  ForkPoint point{.keeper = twin.keeper, .runner = twin.runner, .gadget = twin.gadget, .registers = {}, .birth = {}};
+  auto registers = linux_::Registers::read(twin.runner);
+  if (!registers) return fail(registers.error());
+  const auto call = registers->call();
+  // At once: should this process end now, the kernel's own fork must not happen.
+  registers->skip_call();
+  WARREN_TRY(registers->write(twin.runner));
+  constexpr std::size_t kTidPointer = 3;
+  point.birth = {.flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID, .child_tid = call.arguments[kTidPointer]};
+  registers->set_result(0);
+  point.registers = *registers;
+  const auto mask = linux_::signal_mask(twin.runner);
+  if (!mask) return fail(mask.error());
+  point.mask = *mask;
+  __ptrace_rseq_configuration rseq{};
+  if (::ptrace(static_cast<__ptrace_request>(PTRACE_GET_RSEQ_CONFIGURATION), twin.runner, sizeof rseq, &rseq) > 0) {
+    point.rseq_address = rseq.rseq_abi_pointer;
+    point.rseq_bytes = rseq.rseq_abi_size;
+    point.rseq_signature = rseq.signature;
+  }
+  return point;
+}
+
+Result<Twin> complete(pid_t keeper, pid_t runner, std::uint64_t gadget) {
+  Twin twin{.keeper = keeper, .runner = runner, .runner_pidfd = {}, .gadget = gadget};
+  auto pidfd = linux_::open_pidfd(runner);
+  if (!pidfd) return fail(pidfd.error());
+  twin.runner_pidfd = std::move(*pidfd);
+  return twin;
+}
+
+}  // namespace
+
+Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const linux_::WaitLimit& limit) {
+  auto keeper = start_keeper(program, limit);
+  if (!keeper) return fail(keeper.error());
+  pid_t runner = -1;
+  auto booted = [&]() -> Result<Twin> {
+    auto injection = Injection::begin(keeper->pid, keeper->gadget, limit);
+    if (!injection) return fail(injection.error());
+    const auto settled = settle_runner(*injection, keeper->gadget, berth, {}, limit);
+    if (!settled) return fail(settled.error());
+    runner = *settled;
+    WARREN_TRY(injection->end());
+    WARREN_TRY(keeper->entry.write(runner));
+    WARREN_TRY(linux_::set_signal_mask(runner, keeper->mask));
+    auto twin = complete(keeper->pid, runner, keeper->gadget);
+    if (twin) WARREN_TRY(linux_::detach(runner));
+    return twin;
+  }();
+  if (booted) return booted;
+  if (runner > 0) end_held(runner);
+  end_held(keeper->pid);
+  return fail(Error(booted.error()).in("start a template's interpreter"));
+}
+
+Result<ForkPoint> halt_at_fork(const Twin& twin, const std::function<Result<void>()>& ask,
+                               const linux_::WaitLimit& limit) {
+  WARREN_TRY(linux_::seize(twin.runner));
+  auto halted = [&]() -> Result<ForkPoint> {
+    WARREN_TRY(linux_::interrupt(twin.runner));
+    const auto stop = linux_::wait_for_stop(twin.runner, limit);
+    if (!stop) return fail(stop.error());
+    WARREN_TRY(ask());
+    WARREN_TRY(run_to_fork(twin.runner, limit));
+    if (!share_memory(twin.keeper, twin.runner))
+      return fail(ErrorKind::kConflict, "the session's process has been replaced by another program");
+    return note(twin);
+  }();
+  if (halted) return halted;
+  // It may be running; a stop makes it one that can be let go.
+  if (!linux_::detach(twin.runner)) {
+    if (linux_::interrupt(twin.runner) && linux_::wait_for_stop(twin.runner, limit))
+      (void)linux_::detach(twin.runner);
+  }
+  return fail(Error(halted.error()).in("fork a session"));
+}
+
+Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) {
+  WARREN_TRY(check_copyable(point.keeper));
+  auto old_keeper = Injection::begin(point.keeper, point.gadget, limit);
+  if (!old_keeper) return fail(old_keeper.error());
+  const auto keeper =
+      old_keeper->clone({.number = SYS_clone, .arguments = {SIGCHLD | CLONE_PARENT, 0, 0, 0, 0, 0}});
+  const auto restored = old_keeper->end();
+  if (!keeper) return fail(keeper.error());
+  pid_t runner = -1;
+  auto forked = [&]() -> Result<Twin> {
+    WARREN_TRY(restored);
+    auto injection = Injection::begin(*keeper, point.gadget, limit);
+    if (!injection) return fail(injection.error());
+    WARREN_TRY(cut_shared_mappings(*injection));
+    const auto settled = settle_runner(*injection, point.gadget, berth, point.birth, limit);
+    if (!settled) return fail(settled.error());
+    runner = *settled;
+    WARREN_TRY(injection->end());
+    if (point.rseq_address != 0) {
+      auto fresh = Injection::begin(runner, point.gadget, limit);
+      if (!fresh) return fail(fresh.error());
+      const auto registered =
+          fresh->call("rseq", {.number = SYS_rseq,
+                               .arguments = {point.rseq_address, point.rseq_bytes, 0, point.rseq_signature, 0, 0}});
+      if (!registered) return fail(registered.error());
+    }
+    WARREN_TRY(point.registers.write(runner));
+    WARREN_TRY(linux_::copy_extended_registers(point.runner, runner));
+    WARREN_TRY(linux_::set_signal_mask(runner, point.mask));
+    auto twin = complete(*keeper, runner, point.gadget);
+    if (twin) WARREN_TRY(linux_::detach(runner));
+    return twin;
+  }();
+  if (forked) return forked;
+  if (runner > 0) end_held(runner);
+  end_held(*keeper);
+  return fail(Error(forked.error()).in("fork a session"));
+}
+
+Result<void> let_go(const ForkPoint& point, const linux_::WaitLimit& limit) {
+  WARREN_TRY(linux_::resume_to_call(point.runner));
+  const auto stop = linux_::wait_for_stop(point.runner, limit);
+  if (!stop) return fail(stop.error());
+  auto registers = linux_::Registers::read(point.runner);
+  if (!registers) return fail(registers.error());
+  registers->set_result(kSomeoneElse);
+  WARREN_TRY(registers->write(point.runner));
+  return linux_::detach(point.runner);
+}
+
+void end_twin(Twin& twin) {
+  if (twin.runner > 0) end_held(twin.runner);
+  if (twin.keeper > 0) end_held(twin.keeper);
+  twin = {};
+}
+
+}  // namespace warren::runtime

@@ -1,0 +1,63 @@
+// Twin fork: a live runner copied, memory and all, into another sandbox.
+//
+// A runner and its keeper share one memory. The keeper clones itself without sharing,
+// which makes the kernel copy that memory; the new keeper bears a runner inside the
+// other sandbox, which goes on where the old runner had called fork(). See
+// docs/architecture.md, "Twin fork", for why and for what guards the host.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "linux/registers.h"
+#include "linux/wait_limit.h"
+#include "runtime/namespace/twin/berth.h"
+#include "runtime/namespace/twin/keeper.h"
+#include "runtime/namespace/twin/settle.h"
+
+namespace warren::runtime {
+
+// Both are children of this process; end_twin() reaps them.
+struct Twin {
+  pid_t keeper = -1;
+  pid_t runner = -1;  // as the host counts
+  UniqueFd runner_pidfd;
+  std::uint64_t gadget = 0;
+};
+
+// Starts the program with the keeper as its own and its first runner in the berth.
+Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const linux_::WaitLimit& limit);
+
+// What a new runner takes over from the old one that stands at its fork.
+struct ForkPoint {
+  pid_t keeper = -1;
+  pid_t runner = -1;
+  std::uint64_t gadget = 0;
+  linux_::Registers registers;
+  Birth birth;
+  std::uint64_t mask = 0;
+  std::uint64_t rseq_address = 0;
+  std::uint32_t rseq_bytes = 0;
+  std::uint32_t rseq_signature = 0;
+};
+
+// Stops the runner, calls `ask`, which is to make it fork, and lets it run until it stands
+// at the entry of that fork, which will not happen. It stays stopped. On failure it runs on.
+Result<ForkPoint> halt_at_fork(const Twin& twin, const std::function<Result<void>()>& ask,
+                               const linux_::WaitLimit& limit);
+
+// A copy of the halted runner in the berth, let go: its fork() has returned 0. Nothing that may
+// write to the runner's memory may run meanwhile (freeze its sandbox).
+Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit);
+
+// The old runner goes on; its fork() has returned some other process's number.
+Result<void> let_go(const ForkPoint& point, const linux_::WaitLimit& limit);
+
+// Ends both and reaps them.
+void end_twin(Twin& twin);
+
+}  // namespace warren::runtime

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 
+#include "linux/affinity.h"
 #include "linux/process.h"
 #include "linux/tracee.h"
 #include "runtime/namespace/twin/memory_map.h"
@@ -82,6 +83,11 @@ Result<Twin> complete(pid_t keeper, pid_t runner, std::uint64_t gadget) {
 Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const linux_::WaitLimit& limit) {
   auto keeper = start_keeper(program, limit);
   if (!keeper) return fail(keeper.error());
+  // Where they may run once they are on their own.
+  const auto everywhere = linux_::affinity_of(0);
+  if (!everywhere) return fail(everywhere.error());
+  const linux_::OneProcessor here;
+  here.bring(keeper->pid);
   pid_t runner = -1;
   auto booted = [&]() -> Result<Twin> {
     auto injection = Injection::begin(keeper->pid, keeper->gadget, limit);
@@ -91,6 +97,7 @@ Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const l
     runner = *settled;
     WARREN_TRY(injection->end());
     WARREN_TRY(keeper->entry.write(runner));
+    WARREN_TRY(linux_::set_affinity(runner, *everywhere));
     WARREN_TRY(linux_::set_signal_mask(runner, keeper->mask));
     auto twin = complete(keeper->pid, runner, keeper->gadget);
     if (twin) WARREN_TRY(linux_::detach(runner));
@@ -126,6 +133,10 @@ Result<ForkPoint> halt_at_fork(const Twin& twin, const std::function<Result<void
 
 Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) {
   WARREN_TRY(check_copyable(point.keeper));
+  const auto chosen = linux_::affinity_of(point.runner);
+  if (!chosen) return fail(chosen.error());
+  const linux_::OneProcessor here;
+  here.bring(point.keeper);
   auto old_keeper = Injection::begin(point.keeper, point.gadget, limit);
   if (!old_keeper) return fail(old_keeper.error());
   const auto keeper =
@@ -150,6 +161,7 @@ Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_:
                                .arguments = {point.rseq_address, point.rseq_bytes, 0, point.rseq_signature, 0, 0}});
       if (!registered) return fail(registered.error());
     }
+    WARREN_TRY(linux_::set_affinity(runner, *chosen));
     WARREN_TRY(point.registers.write(runner));
     WARREN_TRY(linux_::copy_extended_registers(point.runner, runner));
     WARREN_TRY(linux_::set_signal_mask(runner, point.mask));

@@ -111,19 +111,46 @@ class Input {
   std::shared_ptr<Stream> stream_;
 };
 
-// What control messages may do while the command runs.
-struct Controls {
-  pid_t group = 0;
-  int terminal = -1;
+// How a command has ended, once it has.
+struct Ending {
+  explicit Ending(const Executor& executor) : changed(executor) {}
+  Event changed;
+  std::optional<int> status;  // see waitpid(2)
+};
 
-  void take(json::object message) const {
+// What control messages may do while the command runs; those that come before it has
+// begun wait.
+class Controls {
+ public:
+  Controls(pid_t group, int terminal) : group_(group), terminal_(terminal) {}
+
+  void take(json::object message) {
+    if (begun_)
+      obey(std::move(message));
+    else if (early_.size() < kMostEarly)
+      early_.push_back(std::move(message));
+  }
+  void begin() {
+    begun_ = true;
+    for (json::object& message : std::exchange(early_, {})) obey(std::move(message));
+  }
+
+ private:
+  static constexpr std::size_t kMostEarly = 64;
+
+  void obey(json::object message) const {
     Request request(std::move(message));
     const auto signal = request.number("signal", NSIG - 1);
     const auto size = request.terminal("resize");
     if (!request.finish()) return;
-    if (signal && *signal > 0 && group > 0) ::kill(-group, static_cast<int>(*signal));
-    if (size && terminal >= 0) resize(terminal, *size);
+    if (signal && *signal > 0) ::kill(-group_, static_cast<int>(*signal));
+    if (size && terminal_ >= 0) resize(terminal_, *size);
   }
+
+  const pid_t group_;
+  const int terminal_;
+  bool begun_ = false;
+  std::vector<json::object> early_;
 };
 
 }  // namespace
@@ -143,26 +170,35 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
   request->program.output = ends.child_output.get();
   request->program.error = ends.child_error.get();
   request->program.input_is_terminal = request->terminal.has_value();
+  request->program.adopts_orphans = true;
 
   OomWatch oom;
   oom.begin();
   const auto began = Clock::now();
-  const auto spawned = spawn(request->program);
-  if (!spawned) co_return stream->close(spawned.error());
-  const pid_t pid = *spawned;
+  auto child = spawn(request->program);
+  if (!child) co_return stream->close(child.error());
+  const pid_t pid = child->pid();
   ends.child_input.reset();
   ends.child_output.reset();
   ends.child_error.reset();
 
-  Event changed(executor);
-  std::optional<int> status;
-  reaper.watch(pid, [&](int ended) {
-    status = ended;
-    changed.notify();
+  // The reaper's as well: a child that is traced may be reaped long after the call.
+  const auto ending = std::make_shared<Ending>(executor);
+  reaper.watch(pid, [ending](int status) {
+    ending->status = status;
+    ending->changed.notify();
   });
-  stream->on_cancel = [&] { changed.notify(); };
   Controls controls{pid, request->terminal ? ends.output.get() : -1};
   stream->on_control = [&](json::object message) { controls.take(std::move(message)); };
+  const auto executed = co_await child->executed(executor);
+  if (!executed) {
+    stream->on_control = nullptr;
+    co_return stream->close(executed.error());
+  }
+  controls.begin();
+  Event& changed = ending->changed;
+  std::optional<int>& status = ending->status;
+  stream->on_cancel = [ending] { ending->changed.notify(); };
 
   std::shared_ptr<Input> input;
   if (request->terminal || request->input) {
@@ -183,9 +219,10 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
   const bool timed_out = !status && !cancelled;
   if (!status) {
     // Named: GCC 12 destroys a conversion's temporary inside a co_await expression twice.
-    const FindProcesses find = [&] { return members(pid, mark); };
+    Family family(pid, mark);
+    const FindProcesses find = [&] { return family.find(); };
     co_await end_processes(executor, find);
-    // Reaped, unless it hangs in the kernel.
+    // Reaped, unless it hangs in the kernel or is held by a tracer.
     const auto patience = Clock::now() + Seconds(1);
     while (!status && Clock::now() < patience) co_await changed.wait_until(patience);
     if (!status) status = SIGKILL;
@@ -193,7 +230,6 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
   const auto duration = std::chrono::duration_cast<Millis>(Clock::now() - began);
 
   stream->on_control = nullptr;
-  controls.group = 0;
   for (auto& output : outputs) output->stop();
   for (auto& output : outputs) co_await output->done();
   stream->on_cancel = nullptr;

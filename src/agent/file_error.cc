@@ -9,6 +9,8 @@
 
 namespace warren::agent {
 
+bool is_shortage(int code) { return code == EAGAIN || code == ENOMEM || code == EMFILE || code == ENFILE; }
+
 Error file_error(std::string_view action, std::string_view path, int code) {
   ErrorKind kind = ErrorKind::kInternal;
   switch (code) {
@@ -23,8 +25,6 @@ Error file_error(std::string_view action, std::string_view path, int code) {
     case ENFILE:
     case ENOMEM:
     case EAGAIN:
-      kind = ErrorKind::kLimited;
-      break;
     case ENOTEMPTY:
       kind = ErrorKind::kConflict;
       break;
@@ -55,7 +55,7 @@ Error file_error(std::string_view action, std::string_view path, int code) {
   message += " ";
   message += to_utf8(path);
   message += ": ";
-  message += std::strerror(code);
+  message += code == EAGAIN ? "a process in the sandbox holds a lease on it" : std::strerror(code);
   return Error(kind, std::move(message));
 }
 

@@ -1,7 +1,7 @@
-// warren-agent: process 1 of every sandbox. Descriptor 3 is the control socket; see
-// agent/agent.h. `--warm` starts the Python session with the first connection; `--runner
-// PROGRAM ARGUMENT…`, the last option, says what it is started by. It also works as an ordinary process,
-// which then becomes its orphans' reaper.
+// warren-agent: process 1 of every sandbox. Descriptor 3 is the control socket (see
+// agent/agent.h), 4 the count of kills for want of memory (agent/oom.h) if there is one. `--warm` starts the
+// Python session with the first connection; `--runner PROGRAM ARGUMENT…`, the last option, says what it is
+// started by. It also works as an ordinary process, which then becomes its orphans' reaper.
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -17,11 +17,14 @@
 #include <vector>
 
 #include "agent/agent.h"
+#include "agent/oom.h"
+#include "agent/pipes.h"
 #include "base/unique_fd.h"
 
 namespace {
 
 constexpr int kControl = 3;
+constexpr int kOomKills = 4;
 
 // The lowest score that may be set: memory is wanted back from anyone but the agent.
 void lower_oom_score() {
@@ -55,9 +58,13 @@ int main(int argc, char** argv) {
   if (::fstat(kControl, &status) != 0 || !S_ISSOCK(status.st_mode)) return 2;
   for (int fd = 0; fd < kControl; ++fd)
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
+  // The numbers below 5 belong to what programs are given (agent/spawn.h).
+  if (::fcntl(kOomKills, F_GETFD) < 0) ::dup2(0, kOomKills);
   // Nothing of the agent's is for what it starts.
   ::close_range(kControl, ~0U, CLOSE_RANGE_CLOEXEC);
   if (::getpid() != 1) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  warren::agent::OomWatch::use(kOomKills);
+  warren::agent::keep_null_device();
   lower_oom_score();
   // Buffers of a quarter of a megabyte come and go all the time: without this each
   // would be mapped and faulted in anew.

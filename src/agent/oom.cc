@@ -1,51 +1,42 @@
 #include "agent/oom.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
-#include <string>
 #include <string_view>
-
-#include "base/clock.h"
-#include "base/unique_fd.h"
 
 namespace warren::agent {
 namespace {
 
-// How old a reading may be, since each costs the kernel a sum over all its processors.
-constexpr Seconds kMaxAge{1};
+int counter = -1;
 
-std::optional<std::uint64_t> read_kills() {
-  const UniqueFd file(::open("/proc/vmstat", O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
-  std::string text(16 * 1024, '\0');
-  const ssize_t bytes = ::read(file.get(), text.data(), text.size());
-  if (bytes <= 0) return std::nullopt;
-  text.resize(static_cast<std::size_t>(bytes));
-  constexpr std::string_view kName = "\noom_kill ";
-  const std::size_t at = text.find(kName);
-  if (at == std::string::npos) return std::nullopt;
-  std::uint64_t kills = 0;
-  std::from_chars(text.data() + at + kName.size(), text.data() + text.size(), kills);
-  return kills;
+std::optional<std::uint64_t> read_kills(int file) {
+  std::array<char, 4096> content;
+  const ssize_t bytes = file < 0 ? -1 : ::pread(file, content.data(), content.size(), 0);
+  std::string_view text(content.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+  constexpr std::string_view kName = "oom_kill ";
+  while (!text.empty()) {
+    std::uint64_t kills = 0;
+    if (text.starts_with(kName) &&
+        std::from_chars(text.data() + kName.size(), text.data() + text.size(), kills).ec == std::errc{})
+      return kills;
+    const std::size_t end = text.find('\n');
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
-void OomWatch::begin() {
-  static Clock::time_point read_at{};
-  static std::optional<std::uint64_t> kills;
-  if (const auto now = Clock::now(); now - read_at > kMaxAge) {
-    kills = read_kills();
-    read_at = now;
-  }
-  kills_ = kills;
-}
+void OomWatch::use(int file) { counter = read_kills(file) ? file : -1; }
 
-bool OomWatch::was_kill() {
-  const auto now = read_kills();
-  return !now || !kills_ || *now > *kills_;
+void OomWatch::begin() { kills_ = read_kills(counter); }
+
+bool OomWatch::was_kill() const {
+  // The kernel counts before it kills.
+  const auto now = read_kills(counter);
+  return now && kills_ && *now > *kills_;
 }
 
 }  // namespace warren::agent

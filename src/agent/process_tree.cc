@@ -99,16 +99,16 @@ std::vector<ProcessInfo> all_processes() {
   return processes;
 }
 
-std::vector<ProcessInfo> members(pid_t root, const std::string& mark) {
+std::vector<ProcessInfo> Family::find() {
   const auto all = all_processes();
   const pid_t self = ::getpid();
-  std::set<pid_t> mine{root};
+  std::set<pid_t> mine{root_};
   std::vector<ProcessInfo> found;
   std::vector<ProcessInfo> others;
   for (const ProcessInfo& process : all) {
     if (process.pid == self || process.pid == 1) continue;
-    const bool member =
-        process.pid == root || process.session == root || process.group == root || carries(process.pid, mark);
+    const bool member = process.pid == root_ || process.session == root_ || process.group == root_ ||
+                        known_.contains({process.pid, process.started}) || carries(process.pid, mark_);
     (member ? found : others).push_back(process);
     if (member) mine.insert(process.pid);
   }
@@ -125,6 +125,7 @@ std::vector<ProcessInfo> members(pid_t root, const std::string& mark) {
       grown = true;
     }
   }
+  for (const ProcessInfo& process : found) known_.emplace(process.pid, process.started);
   return found;
 }
 

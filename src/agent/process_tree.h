@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/task.h"
@@ -25,9 +27,21 @@ struct ProcessInfo {
 std::vector<ProcessInfo> all_processes();
 
 // The members of a call: its first process, that one's session and process group, their
-// descendants, and whoever carries `mark` ("NAME=value") in its environment, with theirs. One that has
-// left all of these behind is not found.
-std::vector<ProcessInfo> members(pid_t root, const std::string& mark);
+// descendants, and whoever carries `mark` ("NAME=value") in its environment, with theirs.
+// Where the first process adopts orphans (Program::adopts_orphans), nobody leaves as long
+// as it lives, whatever he does to his session, parent and environment.
+class Family {
+ public:
+  Family(pid_t root, std::string mark) : root_(root), mark_(std::move(mark)) {}
+  // Those that there are now. Who has been found once is found again, with his
+  // descendants, though the first process has ended since.
+  std::vector<ProcessInfo> find();
+
+ private:
+  const pid_t root_;
+  const std::string mark_;
+  std::set<std::pair<pid_t, std::uint64_t>> known_;  // number and start, which together are never used again
+};
 
 // A moment in the order in which processes are started, finer than the clock that
 // /proc gives them.

@@ -317,7 +317,7 @@ void Python::on_ended(Runner& runner) {
       said.push_back('\n');
       said += std::string_view(notice.at("late").at("text").get_string());
     }
-    start_failure_ = ending(runner.status()) + said;
+    start_failure_ = runner.failure().empty() ? ending(runner.status()) + said : runner.failure();
   }
   ready_ = false;
   runner_.reset();

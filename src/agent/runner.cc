@@ -34,6 +34,8 @@ namespace {
 
 // The runner goes before commands, and long before the agent, when memory runs out.
 constexpr int kOomScore = 300;
+// How long one that was killed has to end.
+constexpr Seconds kLastWait{3};
 constexpr std::size_t kControlRead = 256 * 1024;
 // As deep as Python's own JSON goes.
 constexpr std::size_t kMaxDepth = 1100;
@@ -76,16 +78,13 @@ Result<std::shared_ptr<Runner>> Runner::start(Executor executor, Reaper& reaper,
   program.error = ends->child_error.get();
   program.control = child_control.get();
   program.oom_score = kOomScore;
-  auto pid = spawn(program);
-  if (!pid) return fail(std::move(pid).error());
-  parts.pid = *pid;
+  auto child = spawn(program);
+  if (!child) return fail(std::move(child).error());
+  const pid_t pid = child->pid();
+  parts.child = *std::move(child);
   parts.mark = "WARREN_RUNNER=" + id;
   auto runner = std::make_shared<Runner>(executor, std::move(parts), listener);
-  reaper.watch(*pid, [runner](int status) {
-    runner->status_ = status;
-    runner->ended_.notify();
-    runner->epoll_.cancel();
-  });
+  reaper.watch(pid, [runner](int status) { runner->take_end(status); });
   asio::co_spawn(executor, runner->run(), asio::detached);
   return runner;
 }
@@ -96,13 +95,24 @@ Runner::Runner(Executor executor, Parts parts, Listener& listener)
       error_(std::move(parts.error)),
       control_(executor, parts.control.release()),
       epoll_(executor, parts.epoll.release()),
-      pid_(parts.pid),
+      child_(std::move(parts.child)),
+      pid_(child_.pid()),
       mark_(std::move(parts.mark)),
       listener_(listener),
-      ended_(executor) {}
+      ended_(executor),
+      last_wait_(executor) {}
+
+void Runner::take_end(int status) {
+  if (status_) return;
+  status_ = status;
+  last_wait_.cancel();
+  ended_.notify();
+  epoll_.cancel();
+}
 
 Task<void> Runner::run() {
   auto self = shared_from_this();
+  if (auto executed = co_await child_.executed(executor_); !executed) failure_ = executed.error().message();
   for (;;) {
     // The end is looked at first: what it left behind is then all read below.
     const bool ended = status_.has_value();
@@ -196,9 +206,19 @@ Task<void> Runner::take_lines() {
 
 void Runner::offend(std::string offence) {
   if (status_ || killed_) return;
-  killed_ = true;
   offence_ = std::move(offence);
+  kill_itself();
+}
+
+void Runner::kill_itself() {
+  killed_ = true;
   ::kill(pid_, SIGKILL);
+  last_wait_.expires_after(kLastWait);
+  last_wait_.async_wait([watched = weak_from_this()](const boost::system::error_code& error) {
+    const auto self = watched.lock();
+    // As waitpid(2) would have it.
+    if (!error && self) self->take_end(SIGKILL);
+  });
 }
 
 void Runner::send(const json::object& message) {
@@ -223,7 +243,7 @@ Task<void> Runner::write(std::string line) {
 }
 
 std::vector<ProcessInfo> Runner::descendants(const StartOrder& since) const {
-  std::vector<ProcessInfo> found = members(pid_, mark_);
+  std::vector<ProcessInfo> found = Family(pid_, mark_).find();
   std::erase_if(found, [&](const ProcessInfo& process) {
     return process.pid == pid_ || !started_after(process, since);
   });
@@ -239,10 +259,7 @@ void Runner::interrupt(const StartOrder& since) const {
 
 void Runner::kill(const StartOrder& since) {
   const auto found = descendants(since);
-  if (!status_) {
-    killed_ = true;
-    ::kill(pid_, SIGKILL);
-  }
+  if (!status_) kill_itself();
   signal_all(found, SIGKILL);
   // Those that were started while the others were being looked for.
   signal_all(descendants(since), SIGKILL);

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/json/object.hpp>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "agent/event.h"
 #include "agent/process_tree.h"
 #include "agent/reaper.h"
+#include "agent/spawn.h"
 #include "base/result.h"
 #include "base/task.h"
 #include "base/unique_fd.h"
@@ -50,11 +52,14 @@ class Runner : public std::enable_shared_from_this<Runner> {
   void interrupt(const StartOrder& since) const;
   // SIGKILL to the same.
   void kill(const StartOrder& since);
+  // Why its program could not be executed; empty if it was.
+  const std::string& failure() const { return failure_; }
   // Whether kill() was called, or the process was killed for what it sent.
   bool killed() const { return killed_; }
   // Why the agent killed it unasked: "sent garbage to the agent", …; else empty.
   const std::string& offence() const { return offence_; }
 
+  // A killed one that does not end, since something inside traces it, counts as ended.
   bool ended() const { return status_.has_value(); }
   int status() const { return status_.value_or(0); }
 
@@ -62,7 +67,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   // What the pieces of a runner are made from.
   struct Parts {
     UniqueFd output, error, control, epoll;
-    pid_t pid = 0;
+    Child child;
     std::string mark;
   };
 
@@ -78,6 +83,8 @@ class Runner : public std::enable_shared_from_this<Runner> {
   Task<void> take_lines();
   Task<void> write(std::string line);
   void offend(std::string offence);
+  void kill_itself();
+  void take_end(int status);
   std::vector<ProcessInfo> descendants(const StartOrder& since) const;
 
   Executor executor_;
@@ -85,6 +92,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   UniqueFd error_;
   boost::asio::posix::stream_descriptor control_;
   boost::asio::posix::stream_descriptor epoll_;  // of all three
+  Child child_;
   const pid_t pid_;
   const std::string mark_;
   Listener& listener_;
@@ -92,8 +100,10 @@ class Runner : public std::enable_shared_from_this<Runner> {
   std::size_t searched_ = 0;
   bool killed_ = false;
   std::string offence_;
+  std::string failure_;
   std::optional<int> status_;
   Event ended_;
+  boost::asio::steady_timer last_wait_;  // from its being killed on
 };
 
 }  // namespace warren::agent

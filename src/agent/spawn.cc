@@ -1,49 +1,59 @@
 #include "agent/spawn.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <utility>
 
+#include "agent/file_error.h"
+#include "agent/pipes.h"
+#include "base/utf8.h"
+
 namespace warren::agent {
+
+namespace asio = boost::asio;
+
 namespace {
 
-// What the child needs, made before it is, since it shares the agent's memory until it
-// executes and must not allocate.
+enum class Step { kTerminal, kDescriptors, kFolder, kExecute };
+
+// What the child could not do, as it tells it.
+struct Failure {
+  Step step;
+  int code;  // errno
+};
+
+// What the child needs, made before it is.
 struct Plan {
   std::vector<std::string> candidates;  // paths to try
   std::vector<char*> argv;
   std::vector<char*> shell_argv;  // for a script without "#!": [1] becomes its path
   std::vector<char*> environment;
   std::string oom_score;
-  const Program* program = nullptr;
-  // What the child failed at, seen by the parent after it is gone.
-  const char* failed = nullptr;
-  int code = 0;
+  int failure = -1;
 };
 
-#if defined(__clang__) || defined(__GNUC__)
-#define WARREN_NO_ASAN __attribute__((no_sanitize("address")))
-#endif
-
-WARREN_NO_ASAN void give_up(Plan& plan, const char* what) {
-  plan.failed = what;
-  plan.code = errno;
+[[noreturn]] void give_up(const Plan& plan, Step step) {
+  const Failure failure{step, errno};
+  // It is shorter than any pipe; without a reader nobody wants to know.
+  if (::write(plan.failure, &failure, sizeof failure) < 0) ::_exit(126);
   ::_exit(127);
 }
 
-WARREN_NO_ASAN int child(void* argument) {
-  Plan& plan = *static_cast<Plan*>(argument);
-  const Program& program = *plan.program;
-  ::setsid();
+void reset_signals() {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action;
     if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_DFL) continue;
@@ -51,7 +61,15 @@ WARREN_NO_ASAN int child(void* argument) {
     action.sa_handler = SIG_DFL;
     ::sigaction(signal, &action, nullptr);
   }
-  if (program.input_is_terminal && ::ioctl(program.input, TIOCSCTTY, 0) != 0) give_up(plan, "terminal");
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+[[noreturn]] void become(const Program& program, Plan& plan) {
+  ::setsid();
+  if (program.adopts_orphans) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (program.input_is_terminal && ::ioctl(program.input, TIOCSCTTY, 0) != 0) give_up(plan, Step::kTerminal);
 
   const int score = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (score >= 0) {
@@ -62,15 +80,13 @@ WARREN_NO_ASAN int child(void* argument) {
 
   // All given descriptors lie above 3, so none is overwritten before it is used.
   if (::dup2(program.input, 0) < 0 || ::dup2(program.output, 1) < 0 || ::dup2(program.error, 2) < 0)
-    give_up(plan, "descriptors");
-  if (program.control >= 0 && ::dup2(program.control, 3) < 0) give_up(plan, "descriptors");
+    give_up(plan, Step::kDescriptors);
+  if (program.control >= 0 && ::dup2(program.control, 3) < 0) give_up(plan, Step::kDescriptors);
   ::close_range(program.control >= 0 ? 4 : 3, ~0U, CLOSE_RANGE_CLOEXEC);
 
-  if (::chdir(program.directory.c_str()) != 0) give_up(plan, "enter the folder");
+  if (::chdir(program.directory.c_str()) != 0) give_up(plan, Step::kFolder);
 
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  reset_signals();
   int code = ENOENT;
   for (std::string& candidate : plan.candidates) {
     ::execve(candidate.c_str(), plan.argv.data(), plan.environment.data());
@@ -83,8 +99,15 @@ WARREN_NO_ASAN int child(void* argument) {
     if (errno != EACCES) break;
   }
   errno = code;
-  give_up(plan, "execute");
-  return 0;
+  give_up(plan, Step::kExecute);
+}
+
+// kInvalid for what makes it impossible, kConflict for what it lacks.
+Error start_error(std::string_view action, std::string_view subject, int code) {
+  std::string message(action);
+  if (!subject.empty()) message.append(" ").append(to_utf8(subject));
+  return Error(is_shortage(code) ? ErrorKind::kConflict : ErrorKind::kInvalid,
+               message.append(": ").append(std::strerror(code)));
 }
 
 std::vector<std::string> candidates_for(const Program& program) {
@@ -126,11 +149,10 @@ Environment merged(Environment base, const Environment& over) {
   return base;
 }
 
-Result<pid_t> spawn(const Program& program) {
+Result<Child> spawn(const Program& program) {
   if (program.argv.empty() || program.argv.front().empty())
     return fail(ErrorKind::kInvalid, "\"argv\" must name a program");
   Plan plan;
-  plan.program = &program;
   plan.candidates = candidates_for(program);
   plan.oom_score = std::to_string(program.oom_score);
   for (const std::string& argument : program.argv) plan.argv.push_back(const_cast<char*>(argument.c_str()));
@@ -143,22 +165,52 @@ Result<pid_t> spawn(const Program& program) {
   for (std::string& variable : variables) plan.environment.push_back(variable.data());
   plan.environment.push_back(nullptr);
 
-  // The parent sleeps until the child has executed or ended, so one stack serves all.
-  alignas(16) static std::array<char, 128 * 1024> stack;
-  const pid_t pid = ::clone(child, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
-  if (pid < 0) {
-    const bool limited = errno == EAGAIN || errno == ENOMEM;
-    return fail(limited ? ErrorKind::kLimited : ErrorKind::kInternal,
-                std::string("start a process: ") + std::strerror(errno));
+  auto failure = make_pipe();
+  if (!failure) return fail(std::move(failure).error());
+  plan.failure = failure->second.get();
+
+  // A copy of the agent and not vfork(2), which would make the agent wait for it.
+  const pid_t pid = ::fork();
+  if (pid == 0) become(program, plan);
+  if (pid < 0 && errno == EAGAIN)
+    return fail(ErrorKind::kConflict, "cannot start a process: the sandbox has as many as it may have");
+  if (pid < 0) return fail(start_error("cannot start a process", {}, errno));
+  Child child;
+  child.pid_ = pid;
+  child.failure_ = std::move(failure->first);
+  child.program_ = program.argv.front();
+  child.directory_ = program.directory;
+  return child;
+}
+
+Task<Result<void>> Child::executed(Executor executor) {
+  const auto pipe = std::make_shared<asio::posix::stream_descriptor>(executor, failure_.release());
+  asio::steady_timer limit(executor, kExecuteLimit);
+  limit.async_wait([watched = std::weak_ptr(pipe)](const boost::system::error_code& error) {
+    const auto waiting = watched.lock();
+    if (!error && waiting) waiting->cancel();
+  });
+  auto [error] =
+      co_await pipe->async_wait(asio::posix::descriptor_base::wait_read, asio::as_tuple(asio::use_awaitable));
+  if (error) {
+    ::kill(pid_, SIGKILL);
+    co_return fail(ErrorKind::kConflict, "cannot execute " + to_utf8(program_) + ": it has not begun after " +
+                                             std::to_string(kExecuteLimit.count()) +
+                                             " seconds; something in the sandbox holds it up");
   }
-  if (plan.failed == nullptr) return pid;
-  // The failed child is reaped with the orphans.
-  const std::string subject = plan.failed == std::string_view("execute")            ? program.argv.front()
-                              : plan.failed == std::string_view("enter the folder") ? program.directory
-                                                                                    : std::string();
-  return fail(plan.code == ENOMEM || plan.code == EAGAIN ? ErrorKind::kLimited : ErrorKind::kInvalid,
-              std::string("cannot ") + plan.failed + (subject.empty() ? "" : " " + subject) + ": " +
-                  std::strerror(plan.code));
+  Failure failure{};
+  if (::read(pipe->native_handle(), &failure, sizeof failure) != sizeof failure) co_return Result<void>{};
+  switch (failure.step) {
+    case Step::kTerminal:
+      co_return fail(start_error("cannot open a terminal", {}, failure.code));
+    case Step::kDescriptors:
+      co_return fail(start_error("cannot set up descriptors", {}, failure.code));
+    case Step::kFolder:
+      co_return fail(start_error("cannot enter the folder", directory_, failure.code));
+    case Step::kExecute:
+      break;
+  }
+  co_return fail(start_error("cannot execute", program_, failure.code));
 }
 
 }  // namespace warren::agent

@@ -59,6 +59,11 @@ struct CgroupUse {
 struct CgroupEntry {
   UniqueFd born_in;            // version 2: for CLONE_INTO_CGROUP
   std::vector<UniqueFd> join;  // version 1: the process itself writes "0" to each
+  // For whoever in the group wants to know of its kills for want of memory: read only,
+  // with a line "oom_kill N" (version 2: memory.events, 1: memory.oom_control). A kill is
+  // counted in the victim's own group, whosever limit was met: this one's, its parent's
+  // or the whole machine's (mm/oom_kill.c). None on a kernel that does not count.
+  UniqueFd oom_kills;
 };
 
 class Cgroups {

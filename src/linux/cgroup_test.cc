@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "base/ids.h"
 #include "linux/text_file.h"
@@ -195,8 +198,8 @@ class RealCgroups : public ::testing::Test {
     EXPECT_TRUE(removed) << removed.error().message();
   }
 
-  // A child in the group that waits to be ended.
-  pid_t child_in_group() {
+  // A child in the group that does `body`, by default waits to be ended.
+  pid_t child_in_group(const std::function<void()>& body = [] {}) {
     const auto entry = cgroups_->entry(group_ + "/a");
     EXPECT_TRUE(entry);
     entry_files_ = entry->born_in ? 1 : entry->join.size();
@@ -207,6 +210,7 @@ class RealCgroups : public ::testing::Test {
       if (entry->born_in &&
           !write_text("/proc/self/fd/" + std::to_string(entry->born_in.get()) + "/cgroup.procs", "0"))
         ::_exit(1);
+      body();
       while (true) ::pause();
     }
     const auto deadline = Clock::now() + Seconds(5);
@@ -248,6 +252,28 @@ TEST_F(RealCgroups, HoldsFreezesAndKillsAProcess) {
   int status = 0;
   EXPECT_EQ(::waitpid(pid, &status, 0), pid);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST_F(RealCgroups, CountsAKillForMemoryInTheVictimsGroupWhosesoeverLimitItWas) {
+  const auto entry = cgroups_->entry(group_ + "/a");
+  ASSERT_TRUE(entry && entry->oom_kills);
+  const auto kills = [&] {
+    std::array<char, 4096> text{};
+    const ssize_t bytes = ::pread(entry->oom_kills.get(), text.data(), text.size(), 0);
+    const std::string_view lines(text.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+    return lines.substr(std::min(lines.find("oom_kill "), lines.size())).substr(0, 11);
+  };
+  EXPECT_EQ(kills(), "oom_kill 0\n");
+  constexpr std::uint64_t kLimit = 32 << 20;
+  ASSERT_TRUE(cgroups_->limit(group_, {.memory_bytes = kLimit})) << "the parent's";
+  const pid_t pid = child_in_group([] {
+    std::vector<char> much(4 * kLimit, 'x');
+    ::_exit(much[kLimit] == 'x' ? 0 : 1);
+  });
+  int status = 0;
+  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  EXPECT_EQ(kills(), "oom_kill 1\n");
 }
 
 TEST_F(RealCgroups, WillNotRemoveAGroupInUse) {

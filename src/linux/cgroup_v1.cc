@@ -56,6 +56,8 @@ class V1 final : public Cgroups {
       if (!file) return fail_errno("open " + path);
       entry.join.push_back(std::move(file));
     }
+    entry.oom_kills.reset(
+        ::open((folder("memory", group) + "/memory.oom_control").c_str(), O_RDONLY | O_CLOEXEC));
     return entry;
   }
 

@@ -63,6 +63,7 @@ class V2 final : public Cgroups {
     CgroupEntry entry;
     entry.born_in.reset(::open(path(group).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!entry.born_in) return fail_errno("open " + path(group));
+    entry.oom_kills.reset(::open((path(group) + "/memory.events").c_str(), O_RDONLY | O_CLOEXEC));
     return entry;
   }
 

@@ -60,6 +60,13 @@ Result<void> make_btrfs(const std::string& image) {
                      Seconds(60));
 }
 
+Result<void> fill_device(int fd) {
+  btrfs_ioctl_vol_args args{};
+  WARREN_TRY(set_name(args, std::string("max")));
+  if (::ioctl(fd, BTRFS_IOC_RESIZE, &args) < 0) return fail_errno("BTRFS_IOC_RESIZE");
+  return {};
+}
+
 Result<void> create_subvolume(int parent, const std::string& name) {
   btrfs_ioctl_vol_args args{};
   WARREN_TRY(set_name(args, name));

@@ -16,6 +16,9 @@ bool is_btrfs(int fd);
 // Formats the file at `image` (as large as it is) with mkfs.btrfs.
 Result<void> make_btrfs(const std::string& image);
 
+// Lets the mounted file system of `fd` have all of its device, which has become larger.
+Result<void> fill_device(int fd);
+
 Result<void> create_subvolume(int parent, const std::string& name);
 // A writable snapshot of the subvolume `source` as parent/name. Writes the
 // source's dirty data out first.

@@ -1,9 +1,11 @@
 // Commands, from the host's client through a real agent and back.
 #include "runtime/agent_client.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -90,6 +92,98 @@ TEST_F(AgentClientTest, GrandchildrenInOtherSessionsEndToo) {
   EXPECT_TRUE(answer.flag("timed_out"));
   for (const char* command : {"sleep 1234.6", "sleep 1234.7", "sleep 1234.8", "sleep 1234.9"})
     EXPECT_FALSE(is_running(agent, command)) << command;
+}
+
+TEST_F(AgentClientTest, WhoLeavesSessionParentAndEnvironmentEndsTooAtTheDeadline) {
+  const Answer answer = agent.shell(
+      "setsid env -i /bin/sh -c '/bin/sleep 1238.5 & exit 0'\n"
+      "(setsid env -i /bin/sh -c 'trap \"\" TERM; while :; do /bin/sleep 1238.6; done' &)\n"
+      "echo $(cat /proc/$(pgrep -f '^/bin/sleep 1238.5$')/environ | grep -c WARREN); sleep 1238.7",
+      {{"timeout_ms", 700}});
+  EXPECT_TRUE(answer.flag("timed_out"));
+  EXPECT_EQ(answer.output, "0\n") << "it carries nothing";
+  for (const char* command : {"/bin/sleep 1238.5", "/bin/sleep 1238.6", "sleep 1238.7"})
+    EXPECT_FALSE(is_running(agent, command)) << command;
+}
+
+TEST_F(AgentClientTest, WhatHoldsUpAProgramsStartHoldsUpNothingElse) {
+  const std::string program = ::testing::TempDir() + "warren-leased-" + std::to_string(::getpid());
+  std::ofstream(program) << "#!/bin/sh\n";
+  const UniqueFd file(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::fchmod(file.get(), 0755), 0);
+  ASSERT_EQ(::signal(SIGIO, SIG_IGN) == SIG_ERR, false);
+  ASSERT_EQ(::fcntl(file.get(), F_SETLEASE, F_WRLCK), 0) << std::strerror(errno);
+  Answer held;
+  Answer other;
+  bool first = false;
+  agent.run([](AgentUnderTest& agent, const std::string& program, Answer& held, Answer& other,
+               bool& first) -> Task<void> {
+    json::object run{{"op", "exec"}, {"argv", {program}}};
+    json::object read{{"op", "read"}, {"path", program}};
+    json::object info{{"op", "info"}};
+    auto running = agent.client().open(run).value();
+    asio::co_spawn(
+        agent.context(),
+        [](std::shared_ptr<AgentStream> stream, Answer& held) -> Task<void> {
+          held = co_await read_all(std::move(stream));
+        }(running, held),
+        asio::detached);
+    const Answer reading = co_await read_all(agent.client().open(read).value());
+    EXPECT_TRUE(reading.failure);
+    if (reading.failure) {
+      EXPECT_EQ(reading.failure->kind(), ErrorKind::kConflict);
+      EXPECT_NE(reading.failure->message().find("lease"), std::string::npos) << reading.failure->message();
+    }
+    other = co_await read_all(agent.client().open(info).value());
+    first = !held.failure;
+    while (!held.failure && held.close.empty())
+      co_await sleep_for(agent.context().get_executor(), Millis(20));
+  }(agent, program, held, other, first));
+  ::unlink(program.c_str());
+  EXPECT_FALSE(other.failure);
+  EXPECT_TRUE(first) << "the agent waited";
+  ASSERT_TRUE(held.failure);
+  EXPECT_EQ(held.failure->kind(), ErrorKind::kConflict);
+  EXPECT_NE(held.failure->message().find("has not begun"), std::string::npos) << held.failure->message();
+}
+
+TEST_F(AgentClientTest, ACommandThatIsHeldByATracerDoesNotHoldItsCall) {
+  // The tracer learns of the end first, and lets nobody else know.
+  const std::string tracer =
+      "import ctypes, os, sys, time\n"
+      "libc = ctypes.CDLL(None)\n"
+      "done, ready = os.pipe()\n"
+      "if os.fork(): os._exit(len(os.read(done, 1)) - 1)\n"
+      "os.setsid()\n"
+      "assert libc.ptrace(0x4206, int(sys.argv[1]), 0, 0) == 0\n"
+      "print('traced', flush=True)\n"
+      "os.write(ready, b'x')\n"
+      "time.sleep(8)\n";
+  json::object request{
+      {"op", "exec"},
+      {"argv", {"/bin/bash", "-c", "/usr/bin/python3 -c \"$1\" $$; kill -9 $$", "bash", tracer}},
+      {"timeout_ms", 1500}};
+  const Answer answer = agent.call(request);
+  EXPECT_FALSE(answer.failure);
+  EXPECT_EQ(answer.output, "traced\n");
+  agent.shell("pkill -9 -f 'time.sleep[(]8[)]'; sleep 0.1");
+  EXPECT_EQ(agent.shell("echo ok").output, "ok\n");
+}
+
+TEST(OomInAnAnswer, ComesFromTheCountOfTheSandboxItself) {
+  const std::string path = ::testing::TempDir() + "warren-oom-" + std::to_string(::getpid());
+  std::ofstream(path) << "low 0\noom 9\noom_kill 3\noom_group_kill 7\n";
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  AgentUnderTest agent({}, file.get());
+  EXPECT_FALSE(agent.shell("kill -9 $$").flag("oom")) << "nothing was counted";
+  EXPECT_TRUE(agent.shell("printf 'low 0\\noom_kill 4\\n' > " + path + "; kill -9 $$").flag("oom"));
+  EXPECT_FALSE(agent.shell("kill -9 $$").flag("oom")) << "that was before";
+  EXPECT_EQ(agent.call({{"op", "exec"}, {"argv", {"/bin/ls", "/proc/self/fd"}}}).output, "0\n1\n2\n3\n");
+  ::unlink(path.c_str());
+}
+
+TEST_F(AgentClientTest, WithoutACountNothingIsKilledForMemory) {
+  EXPECT_FALSE(agent.shell("kill -9 $$").flag("oom"));
 }
 
 TEST_F(AgentClientTest, AChildInTheBackgroundNeitherHoldsTheCallNorIsEnded) {

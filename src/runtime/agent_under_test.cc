@@ -37,7 +37,7 @@ std::string Answer::text(std::string_view name) const {
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
 }
 
-AgentUnderTest::AgentUnderTest(std::vector<std::string> arguments) {
+AgentUnderTest::AgentUnderTest(std::vector<std::string> arguments, int oom_kills) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
   control_.reset(ends[0]);
@@ -47,9 +47,12 @@ AgentUnderTest::AgentUnderTest(std::vector<std::string> arguments) {
   argv.push_back(nullptr);
   pid_ = ::fork();
   if (pid_ == 0) {
-    // dup2 on the same number would leave it close-on-exec.
-    if (::fcntl(other.get(), F_SETFD, 0) != 0 || (other.get() != 3 && ::dup2(other.get(), 3) != 3))
-      ::_exit(126);
+    // Out of the way first: the numbers wanted may be the numbers had.
+    const int control = ::fcntl(other.get(), F_DUPFD, 16);
+    const int count = oom_kills < 0 ? -1 : ::fcntl(oom_kills, F_DUPFD, 16);
+    ::close_range(3, 15, 0);
+    if (::dup2(control, 3) != 3 || (oom_kills >= 0 && ::dup2(count, 4) != 4)) ::_exit(126);
+    ::close_range(5, ~0U, 0);
     std::array<char*, 1> environment{nullptr};
     ::execve(WARREN_AGENT, argv.data(), environment.data());
     ::_exit(127);

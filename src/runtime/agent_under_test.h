@@ -31,8 +31,8 @@ struct Answer {
 
 class AgentUnderTest {
  public:
-  // `arguments` for warren-agent beside its name.
-  explicit AgentUnderTest(std::vector<std::string> arguments = {});
+  // `arguments` for warren-agent beside its name; `oom_kills` becomes its descriptor 4.
+  explicit AgentUnderTest(std::vector<std::string> arguments = {}, int oom_kills = -1);
   ~AgentUnderTest();
   AgentUnderTest(const AgentUnderTest&) = delete;
   AgentUnderTest& operator=(const AgentUnderTest&) = delete;

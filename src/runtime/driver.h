@@ -1,14 +1,17 @@
 // A way to isolate. Every driver offers the same verbs over the same nouns and
 // passes the same tests; what it cannot do it says in its capabilities. All calls
-// run in the runtime process, as root, one at a time; none waits without a deadline.
+// run in the runtime process, as root, on its one thread. What has to wait for the
+// kernel or for a sandbox is a task, with a deadline, and others go on meanwhile.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "base/task.h"
 #include "base/unique_fd.h"
 
 namespace warren::runtime {
@@ -22,8 +25,8 @@ struct Limits {
 };
 
 struct SandboxSpec {
-  std::string id;        // is_sandbox_id()
-  std::string account;   // is_safe_name(); its sandboxes share one parent cgroup
+  std::string id;       // is_sandbox_id()
+  std::string account;  // is_safe_name(); its sandboxes share one parent cgroup
   std::string template_name;
   Limits limits;
   std::uint64_t account_memory_bytes = 0;  // limit of all the account's sandboxes; 0: none
@@ -55,26 +58,32 @@ class Driver {
   virtual Capabilities capabilities() const = 0;
 
   // Makes the sandbox and starts its agent, or leaves nothing behind. kNotFound:
-  // no such template; kConflict: the id is taken; kLimited: no id range is free.
-  virtual Result<void> create(const SandboxSpec& spec) = 0;
+  // no such template; kConflict: the id is taken, or the sandbox was destroyed while
+  // it was being made; kLimited: no id range is free; kUnavailable: the disk is too
+  // full, or the driver is ending.
+  virtual Task<Result<void>> create(SandboxSpec spec) = 0;
 
   // A new stream to the agent; the one given out before ends at once.
   virtual Result<UniqueFd> connect(std::string_view id) = 0;
 
-  // Ends every process of the sandbox and removes all that it had. Idempotent:
-  // kNotFound only for an id that was never there.
-  virtual Result<void> destroy(std::string_view id) = 0;
+  // Ends the sandbox, also one that is still being made: answers when none of its
+  // processes is left, and removes what it had by and by. Idempotent; several may wait
+  // for one end. kNotFound only for an id that was never there. kTimeout: the kernel
+  // does not let go of a process; it ends as soon as the kernel does, and whoever
+  // asks again waits again.
+  virtual Task<Result<void>> destroy(std::string id) = 0;
 
   // Stops every process of the sandbox; thaw lets them go on. Idempotent.
   virtual Result<void> freeze(std::string_view id) = 0;
   virtual Result<void> thaw(std::string_view id) = 0;
 
   virtual Result<Usage> usage(std::string_view id) = 0;
+  // Those that are made and not destroyed.
   virtual std::vector<std::string> sandboxes() const = 0;
 
-  // Sandboxes that have ended on their own since the last call. They are to be
-  // destroyed by whoever asked for them. Call it whenever SIGCHLD arrives.
-  virtual std::vector<Exit> reap() = 0;
+  // Who is told of each sandbox that ends on its own, when it does. It is there until
+  // whoever asked for it destroys it.
+  virtual void on_exit(std::function<void(const Exit&)> told) = 0;
 };
 
 }  // namespace warren::runtime

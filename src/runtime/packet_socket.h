@@ -30,6 +30,10 @@ class PacketSocket : public std::enable_shared_from_this<PacketSocket> {
   // Ends the connection; receive() then says kUnavailable.
   void close();
 
+  // False once either side has ended it, as far as that is known here: a send() that
+  // meets a closed peer makes it so at once.
+  bool is_open() const { return descriptor_.is_open(); }
+
   static constexpr std::size_t kMostWaiting = 8192;
 
  private:

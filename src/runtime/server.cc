@@ -14,7 +14,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <csignal>
@@ -27,6 +26,7 @@
 #include "linux/text_file.h"
 #include "runtime/namespace/namespace_driver.h"
 #include "runtime/session.h"
+#include "runtime/waiting.h"
 
 namespace warren::runtime {
 namespace {
@@ -77,8 +77,8 @@ class Runtime {
         shared_{.driver = driver, .templates = std::move(options.templates), .exits = {}} {}
 
   void start() {
+    driver_.on_exit([this](const Exit& exit) { tell_all(exit); });
     asio::co_spawn(context_, accept_all(), asio::detached);
-    asio::co_spawn(context_, reap_all(), asio::detached);
     asio::co_spawn(context_, tend(), asio::detached);
     asio::co_spawn(context_, stop_on_signal(), asio::detached);
   }
@@ -116,18 +116,11 @@ class Runtime {
     asio::co_spawn(context_, Session::run(session), asio::detached);
   }
 
-  Task<void> reap_all() {
-    asio::signal_set ended(context_, SIGCHLD);
-    while (true) {
-      for (const auto& exit : driver_.reap()) {
-        log::info("sandbox {} has ended: {}", exit.id, exit.reason);
-        shared_.exits.insert_or_assign(exit.id, exit);
-        for (const auto& weak : sessions_)
-          if (const auto session = weak.lock()) session->tell(exit);
-      }
-      const auto [failure, signal] = co_await ended.async_wait(kAwait);
-      if (failure) co_return;
-    }
+  void tell_all(const Exit& exit) {
+    log::info("sandbox {} has ended: {}", exit.id, exit.reason);
+    shared_.exits.insert_or_assign(exit.id, exit);
+    for (const auto& weak : sessions_)
+      if (const auto session = weak.lock()) session->tell(exit);
   }
 
   Task<void> tend() {
@@ -140,13 +133,9 @@ class Runtime {
   Task<void> stop_on_signal() {
     asio::signal_set signals(context_, SIGTERM, SIGINT);
     co_await signals.async_wait(kAwait);
-    log::info("stopping; {} sandboxes end", driver_.sandboxes().size());
+    log::info("stopping; {} sandboxes end", driver_.held());
+    co_await driver_.destroy_all();
     context_.stop();
-  }
-
-  Task<void> pause(Millis duration) {
-    asio::steady_timer timer(context_, duration);
-    co_await timer.async_wait(kAwait);
   }
 
   asio::io_context& context_;
@@ -169,11 +158,12 @@ Result<void> run_runtime(RuntimeOptions options) {
                               .guest_layer = options.guest_layer,
                               .template_root = std::move(options.template_root)};
   if (options.pool_bytes != 0) namespaces.pool_bytes = options.pool_bytes;
+  if (options.floor_bytes != 0) namespaces.floor_bytes = options.floor_bytes;
   if (options.id_base != 0) namespaces.id_base = options.id_base;
 
   // Declared before what refers to it, and so gone after it.
   asio::io_context context(1);
-  auto driver = NamespaceDriver::open(std::move(namespaces));
+  auto driver = NamespaceDriver::open(context.get_executor(), std::move(namespaces));
   if (!driver) return fail(std::move(driver.error()));
   {
     Runtime runtime(context, options, **driver);
@@ -181,7 +171,7 @@ Result<void> run_runtime(RuntimeOptions options) {
     log::info("ready");
     context.run();
   }
-  (*driver)->destroy_all();
+  driver->reset();
   log::info("all sandboxes have ended");
   return {};
 }

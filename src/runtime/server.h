@@ -23,7 +23,9 @@ struct RuntimeOptions {
   std::filesystem::path agent;        // the agent's binary
   std::filesystem::path guest_layer;  // Warren's own files for every sandbox; empty: none
   std::uint64_t pool_bytes = 0;       // how large the pool may grow; 0: the default
-  std::uint32_t id_base = 0;          // first host id of all sandboxes; 0: the default
+  // No sandbox is made while the disk has less free than that; 0: the default.
+  std::uint64_t floor_bytes = 0;
+  std::uint32_t id_base = 0;  // first host id of all sandboxes; 0: the default
   // The root file system of a template; kNotFound where there is none.
   std::function<Result<std::filesystem::path>(std::string_view name)> template_root;
   std::function<std::vector<TemplateInfo>()> templates;

@@ -1,12 +1,17 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <utility>
 
 #include "base/log.h"
 
 namespace warren::runtime {
 namespace {
+
+namespace asio = boost::asio;
 
 struct Outcome {
   Result<Answer> answer;
@@ -18,37 +23,55 @@ Outcome done(Result<void> result) {
   return {.answer = Answer{}, .descriptors = {}};
 }
 
+// Lives for as long as the task that it has given out.
 struct Caller {
   Shared& shared;
 
-  Outcome operator()(const CreateCall& call) const { return done(shared.driver.create(call.spec)); }
+  Task<Outcome> operator()(CreateCall call) const {
+    auto created = co_await shared.driver.create(std::move(call.spec));
+    co_return done(std::move(created));
+  }
 
-  Outcome operator()(const ConnectCall& call) const {
+  Task<Outcome> operator()(ConnectCall call) const {
     auto connection = shared.driver.connect(call.id);
-    if (!connection) return {.answer = fail(std::move(connection.error())), .descriptors = {}};
+    if (!connection) co_return done(fail(std::move(connection.error())));
     Outcome outcome{.answer = Answer{}, .descriptors = {}};
     outcome.descriptors.push_back(std::move(*connection));
-    return outcome;
+    co_return outcome;
   }
 
-  Outcome operator()(const DestroyCall& call) const {
-    auto result = shared.driver.destroy(call.id);
-    if (result) shared.exits.erase(call.id);
-    return done(std::move(result));
+  Task<Outcome> operator()(DestroyCall call) const {
+    const std::string id = call.id;
+    auto destroyed = co_await shared.driver.destroy(std::move(call.id));
+    if (destroyed) shared.exits.erase(id);
+    co_return done(std::move(destroyed));
   }
 
-  Outcome operator()(const UsageCall& call) const {
+  Task<Outcome> operator()(UsageCall call) const {
     auto usage = shared.driver.usage(call.id);
-    if (!usage) return {.answer = fail(std::move(usage.error())), .descriptors = {}};
-    return {.answer = *usage, .descriptors = {}};
+    if (!usage) co_return done(fail(std::move(usage.error())));
+    Outcome outcome{.answer = Answer(*usage), .descriptors = {}};
+    co_return outcome;
   }
 
-  Outcome operator()(const TemplatesCall&) const { return {.answer = shared.templates(), .descriptors = {}}; }
+  Task<Outcome> operator()(TemplatesCall) const {
+    Outcome outcome{.answer = Answer(shared.templates()), .descriptors = {}};
+    co_return outcome;
+  }
 };
+
+std::string encode_reply(std::uint64_t number, Result<Answer> answer) {
+  auto bytes = encode(FromRuntime(Reply{.number = number, .outcome = std::move(answer)}));
+  if (bytes.size() <= kMaxPacket) return bytes;
+  log::error("an answer of {} bytes does not fit", bytes.size());
+  return encode(
+      FromRuntime(Reply{.number = number, .outcome = fail(ErrorKind::kTooLarge, "the answer is too long")}));
+}
 
 }  // namespace
 
 Task<void> Session::run(std::shared_ptr<Session> self) {
+  const Executor executor = co_await asio::this_coro::executor;
   self->introduce();
   while (true) {
     const auto packet = co_await self->socket_->receive(kMaxPacket);
@@ -58,13 +81,18 @@ Task<void> Session::run(std::shared_ptr<Session> self) {
       break;
     }
     // Nobody has a reason to send the runtime a descriptor; `packet` closes it.
-    const auto request = parse_request(packet->bytes);
+    auto request = parse_request(packet->bytes);
     if (!request || !packet->descriptors.empty()) {
       log::warn("the server sent what it should not: {}",
                 request ? "a descriptor" : request.error().message());
       break;
     }
-    self->serve(*request);
+    if (self->pending_ >= kMostPending) {
+      log::warn("the server waits for {} answers: its connection ends", self->pending_);
+      break;
+    }
+    ++self->pending_;
+    asio::co_spawn(executor, serve(self, std::move(*request)), asio::detached);
   }
   self->close();
 }
@@ -82,17 +110,24 @@ void Session::introduce() {
 
 void Session::tell(const Exit& exit) { socket_->send(encode(FromRuntime(exit))); }
 
-void Session::serve(const Request& request) {
-  auto outcome = std::visit(Caller{shared_}, request.call);
+Task<void> Session::serve(std::shared_ptr<Session> self, Request request) {
+  const Caller caller{self->shared_};
+  const auto* create = std::get_if<CreateCall>(&request.call);
+  std::string created = create ? create->spec.id : std::string();
+  auto task = std::visit([&caller](auto&& call) { return caller(std::forward<decltype(call)>(call)); },
+                         std::move(request.call));
+  auto outcome = co_await std::move(task);
   if (!outcome.answer && outcome.answer.error().kind() == ErrorKind::kInternal)
     log::error("{}", outcome.answer.error().message());
-  auto bytes = encode(FromRuntime(Reply{.number = request.number, .outcome = std::move(outcome.answer)}));
-  if (bytes.size() > kMaxPacket) {
-    log::error("an answer of {} bytes does not fit", bytes.size());
-    bytes = encode(FromRuntime(
-        Reply{.number = request.number, .outcome = fail(ErrorKind::kTooLarge, "the answer is too long")}));
-  }
-  socket_->send(std::move(bytes), std::move(outcome.descriptors));
+  if (!outcome.answer) created.clear();
+  auto bytes = encode_reply(request.number, std::move(outcome.answer));
+  self->socket_->send(std::move(bytes), std::move(outcome.descriptors));
+  --self->pending_;
+  // A server that comes later was told of what there was then, without this one.
+  if (created.empty() || self->socket_->is_open()) co_return;
+  log::info("sandbox {}: its creator went away before it was there, ended", created);
+  const auto ended = co_await self->shared_.driver.destroy(std::move(created));
+  if (!ended) log::warn("{}", ended.error().message());
 }
 
 }  // namespace warren::runtime

@@ -27,12 +27,13 @@
 namespace warren::runtime {
 namespace {
 
-// The agent's descriptors: 0 to 2 lead nowhere, 3 is the control socket; the two
-// above close when it is executed.
+// The agent's descriptors: 0 to 2 lead nowhere, 3 is the control socket, 4 the count of
+// kills for want of memory if there is one; the two above close when it is executed.
 constexpr int kControl = 3;
-constexpr int kAgent = 4;
-constexpr int kLead = 5;
-constexpr unsigned kFirstUnused = 6;
+constexpr int kOomKills = 4;
+constexpr int kAgent = 5;
+constexpr int kLead = 6;
+constexpr unsigned kFirstUnused = 7;
 
 Result<void> join_cgroups(std::span<const UniqueFd> join) {
   for (const auto& file : join)
@@ -91,15 +92,18 @@ Result<void> set_limits(const Inside& inside) {
 Result<void> arrange_descriptors(const Inside& inside) {
   // Out of the way first: the numbers wanted may be the numbers had.
   constexpr int kAside = 16;
-  const int control = ::fcntl(inside.control, F_DUPFD_CLOEXEC, kAside);
-  const int agent = ::fcntl(inside.agent, F_DUPFD_CLOEXEC, kAside);
-  const int lead = ::fcntl(inside.lead, F_DUPFD_CLOEXEC, kAside);
+  const auto aside = [](int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, kAside); };
+  const int control = aside(inside.control);
+  const int agent = aside(inside.agent);
+  const int lead = aside(inside.lead);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (control < 0 || agent < 0 || lead < 0 || null < 0) return fail_errno("duplicate descriptors");
+  const int oom_kills = aside(inside.oom_kills >= 0 ? inside.oom_kills : null);
+  if (control < 0 || agent < 0 || lead < 0 || null < 0 || oom_kills < 0)
+    return fail_errno("duplicate descriptors");
   for (const auto& [from, to, flags] :
        {std::array{null, 0, 0}, std::array{null, 1, 0}, std::array{null, 2, 0},
-        std::array{control, kControl, 0}, std::array{agent, kAgent, O_CLOEXEC},
-        std::array{lead, kLead, O_CLOEXEC}}) {
+        std::array{control, kControl, 0}, std::array{oom_kills, kOomKills, 0},
+        std::array{agent, kAgent, O_CLOEXEC}, std::array{lead, kLead, O_CLOEXEC}}) {
     if (from == to) {
       if (::fcntl(from, F_SETFD, flags ? FD_CLOEXEC : 0) < 0) return fail_errno("fcntl");
     } else if (::dup3(from, to, flags) < 0) {

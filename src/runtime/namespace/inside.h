@@ -21,7 +21,8 @@ inline constexpr std::size_t kMostLowers = 4;
 struct Inside {
   int lead = -1;                   // packet socket to the runtime: its start signal comes, failures go
   int control = -1;                // becomes the agent's descriptor 3
-  int agent = -1;                  // the agent's binary
+  int oom_kills = -1;              // becomes its descriptor 4, see CgroupEntry; -1: none
+  int agent = -1;                  // its binary
   std::span<const UniqueFd> join;  // cgroup files to write "0" to, see CgroupEntry
   const linux_::SeccompFilter* filter = nullptr;
   std::string hostname;

@@ -1,20 +1,27 @@
+add_library(warren_runtime_waiting STATIC waiting.cc)
+target_link_libraries(warren_runtime_waiting PUBLIC warren_base)
+
 # The namespace driver.
 add_library(
   warren_namespace_driver STATIC
   namespace/agent_image.cc
+  namespace/disk_space.cc
   namespace/inside.cc
   namespace/namespace_driver.cc
   namespace/overlay_probe.cc
   namespace/pool.cc
+  namespace/pool_btrfs.cc
+  namespace/pool_plain.cc
   namespace/root.cc
   namespace/slots.cc
+  namespace/tear_down.cc
   namespace/twin/inspection.cc
   namespace/twin/keeper.cc
   namespace/twin/memory_map.cc
   namespace/twin/settle.cc
   namespace/twin/twin_fork.cc
   namespace/upper.cc)
-target_link_libraries(warren_namespace_driver PUBLIC warren_linux warren_base)
+target_link_libraries(warren_namespace_driver PUBLIC warren_runtime_waiting warren_linux warren_base)
 
 # Executed by descriptor in roots without libraries of ours, so static and bare of sanitizers.
 add_executable(stub_agent namespace/testing/stub_agent.cc)

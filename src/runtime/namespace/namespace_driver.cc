@@ -1,14 +1,15 @@
 #include "runtime/namespace/namespace_driver.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
 
 #include "base/ids.h"
 #include "base/log.h"
@@ -18,9 +19,14 @@
 #include "linux/text_file.h"
 #include "runtime/namespace/agent_image.h"
 #include "runtime/namespace/inside.h"
+#include "runtime/namespace/sandbox.h"
+#include "runtime/namespace/tear_down.h"
+#include "runtime/waiting.h"
 
 namespace warren::runtime {
 namespace {
+
+namespace asio = boost::asio;
 
 constexpr std::size_t kRememberedIds = 65536;
 // Where a create that the kernel's memory pressure meets should look first.
@@ -54,17 +60,26 @@ std::uint32_t random_first_pid() {
 
 }  // namespace
 
-NamespaceDriver::NamespaceDriver(NamespaceOptions options)
-    : options_(std::move(options)),
+NamespaceDriver::NamespaceDriver(Executor executor, NamespaceOptions options)
+    : executor_(std::move(executor)),
+      options_(std::move(options)),
       instance_(instance_name(options_.home)),
       slots_(options_.id_base, static_cast<std::uint32_t>(std::hash<std::string>{}(instance_))) {}
 
 NamespaceDriver::~NamespaceDriver() {
-  if (cgroups_ && pool_) destroy_all();
+  if (!tear_down_) return;
+  const auto deadline = Clock::now() + options_.deadline;
+  for (const auto& [id, sandbox] : sandboxes_)
+    if (const auto gone = tear_down_->end_now(*sandbox, deadline); !gone)
+      log::warn("sandbox {} is not wholly removed: {}", id, gone.error().message());
+  sandboxes_.clear();
+  tend();
+  if (const auto removed = cgroups_->remove_all(instance_, deadline); !removed)
+    log::warn("cgroups are left: {}", removed.error().message());
 }
 
-Result<std::unique_ptr<NamespaceDriver>> NamespaceDriver::open(NamespaceOptions options) {
-  std::unique_ptr<NamespaceDriver> driver(new NamespaceDriver(std::move(options)));
+Result<std::unique_ptr<NamespaceDriver>> NamespaceDriver::open(Executor executor, NamespaceOptions options) {
+  std::unique_ptr<NamespaceDriver> driver(new NamespaceDriver(std::move(executor), std::move(options)));
   if (auto prepared = driver->prepare(); !prepared)
     return fail(std::move(prepared.error()).in("start the namespace driver"));
   return driver;
@@ -84,10 +99,19 @@ Result<void> NamespaceDriver::prepare() {
   agent_ = std::move(*agent);
   // Processes of an earlier runtime may still hold its pool.
   WARREN_TRY(cgroups_->remove_all(instance_, Clock::now() + options_.deadline));
-  auto pool = Pool::open({.home = options_.home, .image_bytes = options_.pool_bytes});
+  auto pool = Pool::open(
+      {.home = options_.home, .image_bytes = options_.pool_bytes, .floor_bytes = options_.floor_bytes});
   if (!pool) return fail(pool.error());
   pool_ = std::move(*pool);
-  return clean_up_earlier();
+  WARREN_TRY(clean_up_earlier());
+  tear_down_ = std::make_unique<TearDown>(
+      executor_,
+      TearDown::Sources{.cgroups = *cgroups_, .pool = *pool_, .slots = slots_, .instance = instance_},
+      options_.deadline, [this](const Sandbox& sandbox) {
+        steps_ = sandbox.steps;
+        sandboxes_.erase(sandbox.id);
+      });
+  return {};
 }
 
 Result<void> NamespaceDriver::clean_up_earlier() {
@@ -105,59 +129,86 @@ std::string NamespaceDriver::cgroup_of(const Sandbox& sandbox) const {
   return instance_ + "/" + sandbox.account + "/" + sandbox.id;
 }
 
-Result<void> NamespaceDriver::create(const SandboxSpec& spec) {
+Result<void> NamespaceDriver::admit(const SandboxSpec& spec) const {
   if (!is_sandbox_id(spec.id)) return fail(ErrorKind::kInvalid, "not a sandbox id");
   if (!is_safe_name(spec.account)) return fail(ErrorKind::kInvalid, "not an account's name");
   if (sandboxes_.contains(spec.id) || destroyed_.contains(spec.id))
     return fail(ErrorKind::kConflict, "the sandbox " + spec.id + " exists already");
-  const auto template_root = options_.template_root(spec.template_name);
-  if (!template_root) return fail(template_root.error());
-
-  steps_.start();
-  Sandbox sandbox;
-  sandbox.id = spec.id;
-  sandbox.account = spec.account;
-  auto built = build(sandbox, spec, *template_root);
-  if (built) {
-    sandboxes_.emplace(spec.id, std::move(sandbox));
-    return {};
-  }
-  if (auto undone = tear_down(sandbox, Clock::now() + options_.deadline); !undone)
-    keep_for_later(std::move(sandbox), undone.error());
-  return fail(std::move(built.error()).in("create sandbox"));
+  if (stopping_) return fail(ErrorKind::kUnavailable, "the runtime is ending");
+  return pool_->check_room();
 }
 
-Result<void> NamespaceDriver::build(Sandbox& sandbox, const SandboxSpec& spec,
-                                    const std::filesystem::path& template_root) {
-  sandbox.slot = slots_.take();
-  if (!sandbox.slot) return fail(ErrorKind::kLimited, "all ranges of host ids are taken");
+Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
+  WARREN_TRY_CO(admit(spec));
+  const auto template_root = options_.template_root(spec.template_name);
+  if (!template_root) co_return fail(template_root.error());
 
-  sandbox.has_cgroup = true;
-  const std::string group = cgroup_of(sandbox);
-  WARREN_TRY(cgroups_->make(group));
-  auto& account_limit = account_limits_[spec.account];
-  if (account_limit != spec.account_memory_bytes) {
-    WARREN_TRY(cgroups_->limit(instance_ + "/" + spec.account, {.memory_bytes = spec.account_memory_bytes}));
-    account_limit = spec.account_memory_bytes;
+  const auto sandbox = std::make_shared<Sandbox>();
+  sandbox->id = spec.id;
+  sandbox->account = spec.account;
+  sandbox->steps.start();
+  sandboxes_.emplace(spec.id, sandbox);
+  Result<void> made;
+  auto lead = build(sandbox, spec, *template_root);
+  if (lead)
+    made = co_await await_agent(std::move(*lead));
+  else
+    made = fail(std::move(lead.error()));
+  sandbox->steps.finished("inside");
+  if (sandbox->phase == Sandbox::Phase::kEnding)
+    made = fail(ErrorKind::kConflict, "it was destroyed while it was being made");
+  else if (made && sandbox->ended.is_set())
+    made = fail(ErrorKind::kUnavailable, "its first process has ended: " + reason_of(*sandbox));
+  if (made) {
+    sandbox->phase = Sandbox::Phase::kThere;
+    steps_ = sandbox->steps;
+    co_return Result<void>{};
   }
-  WARREN_TRY(cgroups_->limit(group, {.memory_bytes = spec.limits.memory_bytes,
-                                     .pids = spec.limits.pids,
-                                     .cpu_percent = spec.limits.cpu_percent}));
-  const auto entry = cgroups_->entry(group);
-  if (!entry) return fail(entry.error());
-  steps_.finished("cgroup");
+  tear_down_->begin(sandbox);
+  co_await sandbox->ended.wait(Clock::now() + options_.deadline);
+  // A full quota or disk here is the host's and not the sandbox's.
+  if (made.error().kind() == ErrorKind::kNoSpace)
+    made = fail(ErrorKind::kUnavailable, made.error().message());
+  co_return fail(std::move(made.error()).in("create sandbox"));
+}
 
-  sandbox.has_upper = true;
-  const auto upper = pool_->make(sandbox.id, spec.limits.disk_bytes, hostname_of(sandbox.id));
+Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
+                                        const std::filesystem::path& template_root) {
+  sandbox->slot = slots_.take();
+  if (!sandbox->slot) return fail(ErrorKind::kLimited, "all ranges of host ids are taken");
+  const auto entry = make_cgroup(*sandbox, spec);
+  if (!entry) return fail(entry.error());
+  sandbox->steps.finished("cgroup");
+  sandbox->has_upper = true;
+  const auto upper = pool_->make(sandbox->id, spec.limits.disk_bytes, hostname_of(sandbox->id));
   if (!upper) return fail(upper.error());
-  steps_.finished("upper");
+  sandbox->steps.finished("upper");
   return start(sandbox, spec, *entry, template_root, *upper);
 }
 
-Result<void> NamespaceDriver::start(Sandbox& sandbox, const SandboxSpec& spec,
-                                    const linux_::CgroupEntry& entry,
-                                    const std::filesystem::path& template_root,
-                                    const std::filesystem::path& upper) {
+Result<linux_::CgroupEntry> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& spec) {
+  const auto prepare = [&](const std::string& group) -> Result<void> {
+    WARREN_TRY(cgroups_->make(group));
+    auto& account_limit = account_limits_[spec.account];
+    if (account_limit != spec.account_memory_bytes) {
+      WARREN_TRY(
+          cgroups_->limit(instance_ + "/" + spec.account, {.memory_bytes = spec.account_memory_bytes}));
+      account_limit = spec.account_memory_bytes;
+    }
+    return cgroups_->limit(group, {.memory_bytes = spec.limits.memory_bytes,
+                                   .pids = spec.limits.pids,
+                                   .cpu_percent = spec.limits.cpu_percent});
+  };
+  sandbox.has_cgroup = true;
+  const std::string group = cgroup_of(sandbox);
+  if (auto prepared = prepare(group); !prepared) return fail(std::move(prepared.error()));
+  return cgroups_->entry(group);
+}
+
+Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
+                                        const linux_::CgroupEntry& entry,
+                                        const std::filesystem::path& template_root,
+                                        const std::filesystem::path& upper) {
   auto lead = linux_::socket_pair(linux_::SocketKind::kPacket);
   if (!lead) return fail(lead.error());
   auto control = linux_::socket_pair(linux_::SocketKind::kPacket);
@@ -165,14 +216,15 @@ Result<void> NamespaceDriver::start(Sandbox& sandbox, const SandboxSpec& spec,
 
   const Inside inside{.lead = lead->second.get(),
                       .control = control->second.get(),
+                      .oom_kills = entry.oom_kills.get(),
                       .agent = agent_.get(),
                       .join = entry.join,
                       .filter = &*filter_,
-                      .hostname = hostname_of(sandbox.id),
+                      .hostname = hostname_of(sandbox->id),
                       .shm_bytes = spec.limits.memory_bytes / 2,
                       .open_files = spec.limits.open_files,
                       .last_pid = random_first_pid()};
-  const std::uint32_t ids = slots_.first_id(*sandbox.slot);
+  const std::uint32_t ids = slots_.first_id(*sandbox->slot);
   auto process = linux_::clone_into_new_namespaces(ids, entry.born_in ? entry.born_in.get() : -1, [&] {
     // The runtime's ends: while a copy of one is open here, its closing goes unseen.
     lead->first.reset();
@@ -180,19 +232,21 @@ Result<void> NamespaceDriver::start(Sandbox& sandbox, const SandboxSpec& spec,
     return become_agent(inside);
   });
   if (!process) return fail(process.error());
-  sandbox.pid = process->pid;
-  sandbox.pidfd = std::move(process->pidfd);
-  sandbox.control = std::move(control->first);
+  sandbox->pid = process->pid;
+  sandbox->process = std::make_shared<asio::posix::stream_descriptor>(executor_, process->pidfd.release());
+  asio::co_spawn(executor_, watch(sandbox), asio::detached);
+  sandbox->control = std::move(control->first);
   lead->second.reset();
   control->second.reset();
-  WARREN_TRY(linux_::map_ids(sandbox.pid, ids, kIdsPerSlot));
-  WARREN_TRY(linux_::write_text(fmt::format("/proc/{}/oom_score_adj", sandbox.pid), kOomScoreAdj));
-  steps_.finished("namespaces");
-  WARREN_TRY(hand_over_layers(sandbox, lead->first.get(), template_root, upper));
-  steps_.finished("layers");
-  WARREN_TRY(await_agent(lead->first.get()));
-  steps_.finished("inside");
-  return {};
+  const auto begin = [&]() -> Result<void> {
+    WARREN_TRY(linux_::map_ids(sandbox->pid, ids, kIdsPerSlot));
+    WARREN_TRY(linux_::write_text(fmt::format("/proc/{}/oom_score_adj", sandbox->pid), kOomScoreAdj));
+    sandbox->steps.finished("namespaces");
+    return hand_over_layers(*sandbox, lead->first.get(), template_root, upper);
+  };
+  if (auto begun = begin(); !begun) return fail(std::move(begun.error()));
+  sandbox->steps.finished("layers");
+  return std::move(lead->first);
 }
 
 Result<void> NamespaceDriver::hand_over_layers(const Sandbox& sandbox, int lead,
@@ -217,27 +271,47 @@ Result<void> NamespaceDriver::hand_over_layers(const Sandbox& sandbox, int lead,
   return linux_::send_packet(lead, "G", descriptors);
 }
 
-Result<void> NamespaceDriver::await_agent(int lead) {
+Task<Result<void>> NamespaceDriver::await_agent(UniqueFd lead) {
   constexpr std::size_t kLongest = 4096;
   const auto deadline = Clock::now() + options_.deadline;
+  const auto socket = std::make_shared<asio::posix::stream_descriptor>(executor_, lead.release());
   while (true) {
-    const auto left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
-    if (left <= 0) return fail(ErrorKind::kTimeout, "the sandbox did not start in time");
-    pollfd ready{.fd = lead, .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, static_cast<int>(left)) < 0 && errno != EINTR) return fail_errno("poll");
-    const auto packet = linux_::receive_packet(lead, kLongest);
+    const bool ready = co_await wait_readable(socket, deadline);
+    if (!ready) co_return fail(ErrorKind::kTimeout, "the sandbox did not start in time");
+    const auto packet = linux_::receive_packet(socket->native_handle(), kLongest);
     // It closed on execve.
-    if (!packet && packet.error().kind() == ErrorKind::kUnavailable) return {};
-    if (!packet) return fail(packet.error());
-    if (*packet) return fail(ErrorKind::kInternal, (*packet)->bytes);
+    if (!packet && packet.error().kind() == ErrorKind::kUnavailable) co_return Result<void>{};
+    if (!packet) co_return fail(packet.error());
+    if (*packet) co_return fail(ErrorKind::kInternal, (*packet)->bytes);
   }
+}
+
+Task<void> NamespaceDriver::watch(std::shared_ptr<Sandbox> sandbox) {
+  // Somebody on the host who traces it comes first, and may take their time.
+  constexpr Millis kTraced{20};
+  const auto process = sandbox->process;
+  while (!sandbox->status) {
+    const bool ended = co_await wait_readable(process, Clock::time_point::max());
+    if (!ended) co_return;
+    const auto status = linux_::wait_for_exit(process->native_handle(), Clock::time_point::min());
+    if (status && *status)
+      sandbox->status = **status;
+    else if (status)
+      co_await pause(kTraced);
+    else
+      sandbox->status = linux_::ExitStatus{};
+  }
+  sandbox->pid = -1;
+  sandbox->ended.set();
+  if (sandbox->phase == Sandbox::Phase::kThere && told_)
+    told_({.id = sandbox->id, .reason = reason_of(*sandbox)});
 }
 
 Result<UniqueFd> NamespaceDriver::connect(std::string_view id) {
   const auto found = find(id);
   if (!found) return fail(found.error());
-  Sandbox& sandbox = **found;
-  if (sandbox.ended) return fail(ErrorKind::kUnavailable, "the sandbox has ended");
+  const Sandbox& sandbox = **found;
+  if (sandbox.ended.is_set()) return fail(ErrorKind::kUnavailable, "the sandbox has ended");
   auto ends = linux_::socket_pair(linux_::SocketKind::kStream);
   if (!ends) return fail(ends.error());
   const std::array descriptors{ends->second.get()};
@@ -247,75 +321,28 @@ Result<UniqueFd> NamespaceDriver::connect(std::string_view id) {
   return std::move(ends->first);
 }
 
-Result<void> NamespaceDriver::destroy(std::string_view id) {
+Task<Result<void>> NamespaceDriver::destroy(std::string id) {
   const auto found = sandboxes_.find(id);
   if (found == sandboxes_.end()) {
-    if (destroyed_.contains(id)) return {};
-    return fail(ErrorKind::kNotFound, "there is no sandbox " + std::string(id));
+    if (destroyed_.contains(id)) co_return Result<void>{};
+    co_return fail(ErrorKind::kNotFound, "there is no sandbox " + id);
   }
-  steps_.start();
-  Sandbox sandbox = std::move(found->second);
-  sandboxes_.erase(found);
-  remember_destroyed(sandbox.id);
-  if (const auto gone = tear_down(sandbox, Clock::now() + options_.deadline); !gone)
-    keep_for_later(std::move(sandbox), gone.error());
-  return {};
+  const auto sandbox = found->second;
+  remember_destroyed(id);
+  tear_down_->begin(sandbox);
+  const bool ended = co_await sandbox->ended.wait(Clock::now() + options_.deadline);
+  if (ended) co_return Result<void>{};
+  co_return fail(ErrorKind::kTimeout, "the kernel has not let go of the sandbox's processes yet");
 }
 
-Result<void> NamespaceDriver::tear_down(Sandbox& sandbox, Clock::time_point deadline) {
-  // Its processes hold everything else, so nothing else goes before them; after
-  // that each part is tried whatever became of the others.
-  WARREN_TRY(end_processes(sandbox, deadline));
-  steps_.finished("end processes");
-  Result<void> outcome;
-  const auto note = [&outcome](Result<void> done) {
-    if (!done && outcome) outcome = std::move(done);
-  };
-  if (sandbox.has_cgroup) {
-    auto removed = remove_cgroup(sandbox, deadline);
-    sandbox.has_cgroup = !removed;
-    note(std::move(removed));
-  }
-  steps_.finished("remove cgroup");
-  if (sandbox.has_upper) {
-    auto removed = pool_->remove(sandbox.id);
-    sandbox.has_upper = !removed;
-    note(std::move(removed));
-  }
-  steps_.finished("remove upper");
-  if (sandbox.slot && outcome) {
-    slots_.give_back(*sandbox.slot);
-    sandbox.slot.reset();
-  }
-  return outcome;
-}
-
-Result<void> NamespaceDriver::end_processes(Sandbox& sandbox, Clock::time_point deadline) {
-  sandbox.control.reset();
-  if (sandbox.pidfd) {
-    // The end of process 1 ends its whole PID namespace.
-    if (!sandbox.ended) WARREN_TRY(linux_::send_signal(sandbox.pidfd.get(), SIGKILL));
-    if (sandbox.has_cgroup) WARREN_TRY(cgroups_->kill(cgroup_of(sandbox)));
-    if (!sandbox.ended) {
-      auto ended = linux_::wait_for_exit(sandbox.pidfd.get(), deadline);
-      if (!ended) return fail(std::move(ended.error()));
-      if (!*ended) return fail(ErrorKind::kTimeout, "its processes do not end");
-      sandbox.ended = **ended;
-    }
-    sandbox.pidfd.reset();
-    sandbox.pid = -1;
-  }
-  return {};
-}
-
-Result<void> NamespaceDriver::remove_cgroup(Sandbox& sandbox, Clock::time_point deadline) {
-  WARREN_TRY(cgroups_->remove_all(cgroup_of(sandbox), deadline));
-  return {};
-}
-
-void NamespaceDriver::keep_for_later(Sandbox sandbox, const Error& why) {
-  log::warn("sandbox {} is not wholly removed yet: {}", sandbox.id, why.message());
-  leftovers_.push_back(std::move(sandbox));
+Task<void> NamespaceDriver::destroy_all() {
+  stopping_ = true;
+  const auto all = sandboxes_;
+  for (const auto& [id, sandbox] : all) tear_down_->begin(sandbox);
+  const auto deadline = Clock::now() + options_.deadline;
+  for (const auto& [id, sandbox] : all) co_await sandbox->ended.wait(deadline);
+  constexpr Millis kPause{2};
+  while (held() > 0 && Clock::now() < deadline) co_await pause(kPause);
 }
 
 Result<void> NamespaceDriver::freeze(std::string_view id) {
@@ -347,46 +374,21 @@ Result<Usage> NamespaceDriver::usage(std::string_view id) {
 std::vector<std::string> NamespaceDriver::sandboxes() const {
   std::vector<std::string> ids;
   ids.reserve(sandboxes_.size());
-  for (const auto& [id, sandbox] : sandboxes_) ids.push_back(id);
+  for (const auto& [id, sandbox] : sandboxes_)
+    if (sandbox->phase == Sandbox::Phase::kThere) ids.push_back(id);
   return ids;
 }
 
-std::vector<Exit> NamespaceDriver::reap() {
-  std::vector<Exit> exits;
-  for (auto& [id, sandbox] : sandboxes_) {
-    if (sandbox.ended) continue;
-    const auto ended = linux_::wait_for_exit(sandbox.pidfd.get(), Clock::time_point::min());
-    if (!ended || !*ended) continue;
-    sandbox.ended = **ended;
-    exits.push_back({.id = id, .reason = reason_of(sandbox)});
-  }
-  return exits;
-}
-
 std::string NamespaceDriver::reason_of(const Sandbox& sandbox) const {
-  if (sandbox.ended->signal == SIGKILL) {
+  if (sandbox.status->signal == SIGKILL) {
     const auto use = cgroups_->use(cgroup_of(sandbox));
     if (use && use->oom_kills > 0) return "out of memory";
   }
-  return linux_::describe(*sandbox.ended);
-}
-
-void NamespaceDriver::destroy_all() {
-  // All are told to end before any is waited for.
-  for (auto& [id, sandbox] : sandboxes_)
-    if (!sandbox.ended) (void)linux_::send_signal(sandbox.pidfd.get(), SIGKILL);
-  for (const auto& id : sandboxes()) (void)destroy(id);
-  tend();
-  if (const auto removed = cgroups_->remove_all(instance_, Clock::now() + options_.deadline); !removed)
-    log::warn("cgroups are left: {}", removed.error().message());
+  return linux_::describe(*sandbox.status);
 }
 
 void NamespaceDriver::tend() {
-  std::erase_if(leftovers_, [this](Sandbox& sandbox) {
-    const auto gone = tear_down(sandbox, Clock::now());
-    if (gone) log::info("sandbox {} is now wholly removed", sandbox.id);
-    return gone.has_value();
-  });
+  tear_down_->tend();
   pool_->tend();
   // Accounts that have no sandbox any more.
   for (const auto& account : cgroups_->children(instance_)) {
@@ -396,15 +398,16 @@ void NamespaceDriver::tend() {
   }
 }
 
-Result<NamespaceDriver::Sandbox*> NamespaceDriver::find(std::string_view id) {
+Result<std::shared_ptr<Sandbox>> NamespaceDriver::find(std::string_view id) const {
   const auto found = sandboxes_.find(id);
-  if (found == sandboxes_.end()) return fail(ErrorKind::kNotFound, "there is no sandbox " + std::string(id));
-  return &found->second;
+  if (found == sandboxes_.end() || found->second->phase != Sandbox::Phase::kThere)
+    return fail(ErrorKind::kNotFound, "there is no sandbox " + std::string(id));
+  return found->second;
 }
 
 pid_t NamespaceDriver::process_of(std::string_view id) const {
   const auto found = sandboxes_.find(id);
-  return found == sandboxes_.end() ? -1 : found->second.pid;
+  return found == sandboxes_.end() ? -1 : found->second->pid;
 }
 
 void NamespaceDriver::remember_destroyed(const std::string& id) {

@@ -1,20 +1,27 @@
 // The life of real sandboxes. Needs root; fails without.
 #include "runtime/namespace/namespace_driver.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <cerrno>
+#include <cstring>
 #include <thread>
 
 #include "base/ids.h"
 #include "linux/loop_device.h"
 #include "linux/mounts.h"
+#include "linux/process.h"
 #include "linux/text_file.h"
 #include "runtime/namespace/testing/fixture.h"
 
@@ -30,11 +37,14 @@ class NamespaceDriverTest : public testing::NamespaceFixture {
  protected:
   // All that could be left behind on the host, one line each.
   static std::vector<std::string> traces() {
+    settle();
+    driver_->tend();
     std::vector<std::string> found;
     std::error_code ignored;
     for (const auto& descriptor : fs::directory_iterator("/proc/self/fd", ignored))
       found.push_back("fd " + fs::read_symlink(descriptor.path(), ignored).string());
     const auto mounts = linux_::read_text("/proc/self/mountinfo");
+    EXPECT_TRUE(mounts);
     found.push_back("mounts " + std::to_string(std::ranges::count(*mounts, '\n')));
     for (const auto& upper : fs::directory_iterator(home_ / "pool/uppers", ignored))
       found.push_back("upper " + upper.path().string());
@@ -48,16 +58,87 @@ class NamespaceDriverTest : public testing::NamespaceFixture {
     return found;
   }
 
-  // What reap() says of the sandbox, once it says something.
-  static std::string reason_of_end(const std::string& id) {
-    const auto deadline = Clock::now() + Seconds(5);
-    while (Clock::now() < deadline) {
-      for (const auto& exit : driver_->reap())
-        if (exit.id == id) return exit.reason;
-      std::this_thread::sleep_for(Millis(2));
-    }
-    return "(it did not end)";
+  void SetUp() override {
+    NamespaceFixture::SetUp();
+    exits_.clear();
+    driver_->on_exit([this](const Exit& exit) { exits_.push_back(exit); });
   }
+
+  // What is said of the sandbox's end, once something is said.
+  std::string reason_of_end(const std::string& id) {
+    const auto told = [&] { return std::ranges::find(exits_, id, &Exit::id); };
+    if (!run_until([&] { return told() != exits_.end(); })) return "(it did not end)";
+    return told()->reason;
+  }
+
+  // Begins a destroy without waiting for it.
+  static std::shared_ptr<std::optional<Result<void>>> begin_destroy(const std::string& id) {
+    auto outcome = std::make_shared<std::optional<Result<void>>>();
+    boost::asio::co_spawn(
+        *context_,
+        [](std::string of, std::shared_ptr<std::optional<Result<void>>> into) -> Task<void> {
+          auto result = co_await driver_->destroy(std::move(of));
+          *into = std::move(result);
+        }(id, outcome),
+        boost::asio::detached);
+    return outcome;
+  }
+  static std::shared_ptr<std::optional<Result<void>>> begin_create(const SandboxSpec& wanted) {
+    auto outcome = std::make_shared<std::optional<Result<void>>>();
+    boost::asio::co_spawn(
+        *context_,
+        [](SandboxSpec of, std::shared_ptr<std::optional<Result<void>>> into) -> Task<void> {
+          auto result = co_await driver_->create(std::move(of));
+          *into = std::move(result);
+        }(wanted, outcome),
+        boost::asio::detached);
+    return outcome;
+  }
+
+  // A process inside that does not die: whoever traces it (we) must look at it first, and
+  // until then the kernel does not let process 1 go either.
+  class Undying {
+   public:
+    Undying(NamespaceDriverTest& test, const std::string& id) {
+      EXPECT_EQ(test.run(id, "sleep 1000 >/dev/null 2>&1 &").exit_code, 0);
+      const pid_t first = driver_->process_of(id);
+      const auto text = linux_::read_text(fmt::format("/proc/{0}/task/{0}/children", first));
+      EXPECT_TRUE(text);
+      pid_ = text ? std::atoi(text->c_str()) : -1;
+      EXPECT_EQ(::ptrace(PTRACE_SEIZE, pid_, nullptr, nullptr), 0) << ::strerror(errno);
+    }
+    Undying(const Undying&) = delete;
+    Undying& operator=(const Undying&) = delete;
+    ~Undying() { let_go(); }
+    void let_go() {
+      if (pid_ <= 0) return;
+      int status = 0;
+      while (::waitpid(pid_, &status, __WALL) == pid_ && !WIFSIGNALED(status)) continue;
+      pid_ = -1;
+    }
+
+   private:
+    pid_t pid_ = -1;
+  };
+
+  // Makes a sandbox with a driver and an event loop that are not the suite's.
+  static bool create_in(boost::asio::io_context& context, NamespaceDriver& driver,
+                        const SandboxSpec& wanted) {
+    bool made = false;
+    boost::asio::co_spawn(
+        context,
+        [](NamespaceDriver& by, SandboxSpec of, bool& into) -> Task<void> {
+          const auto result = co_await by.create(std::move(of));
+          into = result.has_value();
+        }(driver, wanted, made),
+        boost::asio::detached);
+    context.run_for(Millis(1));
+    const auto deadline = Clock::now() + Seconds(20);
+    while (!made && Clock::now() < deadline) context.run_one_for(Millis(100));
+    return made;
+  }
+
+  std::vector<Exit> exits_;
 };
 
 TEST_F(NamespaceDriverTest, ACommandRunsInANewSandbox) {
@@ -69,55 +150,51 @@ TEST_F(NamespaceDriverTest, ACommandRunsInANewSandbox) {
 }
 
 TEST_F(NamespaceDriverTest, FiftyCreatesAndDestroysLeaveNothing) {
-  ASSERT_TRUE(driver_->destroy(make()));
-  driver_->tend();
+  ASSERT_TRUE(destroy(make()));
   const auto before = traces();
   for (int i = 0; i < 50; ++i) {
     const auto id = make();
     if (i % 10 == 0) {
       EXPECT_EQ(run(id, "echo x > /root/file").exit_code, 0);
     }
-    ASSERT_TRUE(driver_->destroy(id));
+    ASSERT_TRUE(destroy(id));
   }
-  driver_->tend();
   EXPECT_EQ(traces(), before);
 }
 
 TEST_F(NamespaceDriverTest, AFailedCreateLeavesNothing) {
-  driver_->tend();
   const auto before = traces();
   for (const char* broken : {"absent", "no-folder"}) {
     auto wanted = spec();
     wanted.template_name = broken;
-    const auto created = driver_->create(wanted);
+    const auto created = create(wanted);
     ASSERT_FALSE(created);
     EXPECT_THAT(created.error().message(), HasSubstr("create sandbox: ")) << broken;
     EXPECT_EQ(driver_->connect(wanted.id).error().kind(), ErrorKind::kNotFound);
   }
-  driver_->tend();
   EXPECT_EQ(traces(), before);
 }
 
 TEST_F(NamespaceDriverTest, RefusesWhatCannotBe) {
   auto wanted = spec();
   wanted.template_name = "unheard-of";
-  EXPECT_EQ(driver_->create(wanted).error().kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(create(wanted).error().kind(), ErrorKind::kNotFound);
   wanted = spec();
   wanted.id = "../escape";
-  EXPECT_EQ(driver_->create(wanted).error().kind(), ErrorKind::kInvalid);
+  EXPECT_EQ(create(wanted).error().kind(), ErrorKind::kInvalid);
   wanted = spec();
   wanted.account = "../escape";
-  EXPECT_EQ(driver_->create(wanted).error().kind(), ErrorKind::kInvalid);
+  EXPECT_EQ(create(wanted).error().kind(), ErrorKind::kInvalid);
   wanted = spec();
   make(wanted);
-  EXPECT_EQ(driver_->create(wanted).error().kind(), ErrorKind::kConflict);
+  EXPECT_EQ(create(wanted).error().kind(), ErrorKind::kConflict);
 }
 
 TEST_F(NamespaceDriverTest, DestroyingTwiceIsFineAndAStrangerIsNotFound) {
   const auto id = make();
-  EXPECT_TRUE(driver_->destroy(id));
-  EXPECT_TRUE(driver_->destroy(id));
-  EXPECT_EQ(driver_->destroy(new_sandbox_id()).error().kind(), ErrorKind::kNotFound);
+  EXPECT_TRUE(destroy(id));
+  EXPECT_TRUE(destroy(id));
+  EXPECT_EQ(destroy(new_sandbox_id()).error().kind(), ErrorKind::kNotFound);
   EXPECT_EQ(driver_->usage(id).error().kind(), ErrorKind::kNotFound);
 }
 
@@ -126,13 +203,13 @@ TEST_F(NamespaceDriverTest, AnEndIsToldOnceWithItsReason) {
   const auto connection = driver_->connect(left);
   ASSERT_EQ(::write(connection->get(), "exit 3\n", 7), 7);
   EXPECT_EQ(reason_of_end(left), "exited with status 3");
-  EXPECT_THAT(driver_->reap(), IsEmpty());
+  EXPECT_EQ(exits_.size(), 1U);
   EXPECT_EQ(driver_->connect(left).error().kind(), ErrorKind::kUnavailable);
 
   const auto killed = make();
   ASSERT_EQ(::kill(driver_->process_of(killed), SIGKILL), 0);
   EXPECT_EQ(reason_of_end(killed), "killed by SIGKILL");
-  EXPECT_TRUE(driver_->destroy(killed));
+  EXPECT_TRUE(destroy(killed));
 }
 
 TEST_F(NamespaceDriverTest, ANewConnectionEndsTheOneBefore) {
@@ -156,7 +233,7 @@ TEST_F(NamespaceDriverTest, AFrozenSandboxStandsStillAndGoesOn) {
   char byte = 0;
   EXPECT_EQ(::read(connection->get(), &byte, 1), 1);
   ASSERT_TRUE(driver_->freeze(id));
-  EXPECT_TRUE(driver_->destroy(id)) << "frozen as it is";
+  EXPECT_TRUE(destroy(id)) << "frozen as it is";
 }
 
 TEST_F(NamespaceDriverTest, AMemoryBombEndsItselfAndNotTheSandbox) {
@@ -184,7 +261,7 @@ TEST_F(NamespaceDriverTest, AForkBombIsContained) {
   EXPECT_THAT(run(id, "i=0; while [ $i -lt 100 ]; do sleep 5 & i=$((i+1)); done 2>&1").output,
               HasSubstr("fork"));
   EXPECT_LE(driver_->usage(id)->pids, 32U);
-  EXPECT_TRUE(driver_->destroy(id));
+  EXPECT_TRUE(destroy(id));
 }
 
 TEST_F(NamespaceDriverTest, TheDiskHasAnEnd) {
@@ -217,6 +294,89 @@ TEST_F(NamespaceDriverTest, UsageIsReported) {
   EXPECT_EQ(usage->pids, 1U);
 }
 
+TEST_F(NamespaceDriverTest, WhileOneSandboxIsDyingOthersAreMadeUsedAndDestroyed) {
+  const auto dying = make();
+  Undying process(*this, dying);
+  const auto ended = begin_destroy(dying);
+  const auto other = make();
+  EXPECT_EQ(run(other, "echo alive").output, "alive\n");
+  EXPECT_TRUE(destroy(other));
+  EXPECT_FALSE(ended->has_value());
+  EXPECT_THAT(driver_->sandboxes(), IsEmpty()) << "it is nobody's any more";
+  EXPECT_EQ(driver_->connect(dying).error().kind(), ErrorKind::kNotFound);
+  process.let_go();
+  ASSERT_TRUE(run_until([&] { return ended->has_value(); }));
+  EXPECT_TRUE(**ended);
+  EXPECT_THAT(exits_, IsEmpty()) << "an end that was asked for is no news";
+}
+
+TEST_F(NamespaceDriverTest, WhatIsDyingKeepsItsIdsAndItsPlace) {
+  const auto dying = make();
+  Undying process(*this, dying);
+  const auto ended = begin_destroy(dying);
+  auto again = spec();
+  again.id = dying;
+  EXPECT_EQ(create(again).error().kind(), ErrorKind::kConflict);
+  EXPECT_TRUE(fs::exists(home_ / "pool/uppers" / dying));
+  EXPECT_EQ(driver_->held(), 1U);
+  process.let_go();
+  settle();
+  EXPECT_EQ(driver_->held(), 0U);
+  EXPECT_FALSE(fs::exists(home_ / "pool/uppers" / dying));
+}
+
+TEST_F(NamespaceDriverTest, TwoWhoDestroyTheSameSandboxBothHearOfItsEnd) {
+  const auto dying = make();
+  Undying process(*this, dying);
+  const auto first = begin_destroy(dying);
+  const auto second = begin_destroy(dying);
+  ASSERT_TRUE(destroy(make()));
+  EXPECT_FALSE(first->has_value() || second->has_value());
+  process.let_go();
+  ASSERT_TRUE(run_until([&] { return first->has_value() && second->has_value(); }));
+  EXPECT_TRUE(**first && **second);
+}
+
+TEST_F(NamespaceDriverTest, OneThatIsDestroyedWhileItIsMadeIsGone) {
+  const auto before = traces();
+  const auto wanted = spec();
+  const auto made = begin_create(wanted);
+  // Its process is there, its agent is not: the loop has not been asked for that yet.
+  ASSERT_TRUE(run_until([&] { return driver_->held() == 1; }));
+  ASSERT_FALSE(made->has_value());
+  EXPECT_TRUE(destroy(wanted.id));
+  ASSERT_TRUE(run_until([&] { return made->has_value(); }));
+  EXPECT_EQ((*made)->error().kind(), ErrorKind::kConflict);
+  EXPECT_TRUE(destroy(wanted.id));
+  EXPECT_EQ(traces(), before);
+}
+
+TEST_F(NamespaceDriverTest, NoSandboxIsMadeWhenTheDiskIsNearlyFull) {
+  auto other = options();
+  other.home = home_ / "full";
+  other.floor_bytes = 1ULL << 60;
+  fs::create_directories(other.home);
+  {
+    boost::asio::io_context context(1);
+    const auto full = NamespaceDriver::open(context.get_executor(), other);
+    ASSERT_TRUE(full) << full.error().message();
+    std::optional<Result<void>> outcome;
+    boost::asio::co_spawn(
+        context,
+        [](NamespaceDriver& by, std::optional<Result<void>>& into) -> Task<void> {
+          auto result = co_await by.create(spec());
+          into = std::move(result);
+        }(**full, outcome),
+        boost::asio::detached);
+    context.run_for(Seconds(5));
+    ASSERT_TRUE(outcome);
+    EXPECT_EQ(outcome->error().kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(outcome->error().message(), HasSubstr("nearly full"));
+    EXPECT_THAT(outcome->error().message(), HasSubstr("MiB free"));
+  }
+  ::umount2((other.home / "pool").c_str(), 0);
+}
+
 // A runtime that is killed takes its sandboxes along, and the next one of the same home
 // finds and removes what it could not.
 TEST_F(NamespaceDriverTest, NothingOutlivesAKilledRuntime) {
@@ -228,9 +388,11 @@ TEST_F(NamespaceDriverTest, NothingOutlivesAKilledRuntime) {
   const pid_t runtime = ::fork();
   if (runtime == 0) {
     if (!linux_::enter_private_mounts()) ::_exit(1);
-    auto driver = NamespaceDriver::open(other);
+    boost::asio::io_context context(1);
+    auto driver = NamespaceDriver::open(context.get_executor(), other);
+    if (!driver) ::_exit(1);
     const auto wanted = spec();
-    if (!driver || !(*driver)->create(wanted)) ::_exit(1);
+    if (!create_in(context, **driver, wanted)) ::_exit(1);
     const pid_t process = (*driver)->process_of(wanted.id);
     if (::write(ends[1], &process, sizeof process) != sizeof process) ::_exit(1);
     while (true) ::pause();
@@ -245,12 +407,12 @@ TEST_F(NamespaceDriverTest, NothingOutlivesAKilledRuntime) {
   EXPECT_EQ(::poll(&ended, 1, 5000), 1) << "the sandbox lives on";
 
   {
-    const auto next = NamespaceDriver::open(other);
+    boost::asio::io_context context(1);
+    const auto next = NamespaceDriver::open(context.get_executor(), other);
     ASSERT_TRUE(next) << next.error().message();
     EXPECT_THAT((*next)->sandboxes(), IsEmpty());
     EXPECT_TRUE(fs::is_empty(other.home / "pool/uppers"));
-    const auto made = (*next)->create(spec());
-    EXPECT_TRUE(made) << made.error().message();
+    EXPECT_TRUE(create_in(context, **next, spec()));
   }
   for (const int end : ends) ::close(end);
   EXPECT_EQ(::umount2((other.home / "pool").c_str(), 0), 0);

@@ -10,12 +10,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/namespace/disk_space.h"
 
 namespace warren::runtime {
 
 struct PoolOptions {
-  std::filesystem::path home;     // $WARREN_HOME; pool.img and pool/ lie in it
-  std::uint64_t image_bytes = 0;  // how large the image may grow; it is sparse
+  std::filesystem::path home;  // $WARREN_HOME; pool.img and pool/ lie in it
+  // How large the image may grow; it is sparse, and made no larger than the disk can
+  // hold, see image_size(). One that could be larger now is made larger. 0: no image.
+  std::uint64_t image_bytes = 0;
+  std::uint64_t floor_bytes = kDiskFloor;  // see check_room()
 };
 
 class Pool {
@@ -34,7 +38,8 @@ class Pool {
   virtual Result<std::filesystem::path> make(const std::string& name, std::uint64_t limit_bytes,
                                              const std::string& hostname) = 0;
 
-  // Removes it; one that is not there is no failure. Blocks may be freed later.
+  // Removes it; one that is not there is no failure. It is out of sight at once and
+  // quickly, whatever is in it; its blocks are freed later.
   virtual Result<void> remove(const std::string& name) = 0;
 
   virtual Result<std::uint64_t> used_bytes(const std::string& name) const = 0;
@@ -42,6 +47,9 @@ class Pool {
 
   // Whether a sandbox can be kept from using more than its limit.
   virtual bool has_quota() const = 0;
+
+  // kUnavailable while there is too little room for one more sandbox.
+  virtual Result<void> check_room() const = 0;
 
   // Does what could not be done at once; to be called now and then.
   virtual void tend() = 0;

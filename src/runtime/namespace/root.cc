@@ -76,8 +76,9 @@ Result<void> build_dev(const RootOptions& options) {
   for (const auto& [name, target] : kLinks)
     if (::symlink(target, name) < 0) return fail_errno(std::string("symlink ") + name);
   WARREN_TRY(make_folder("dev/pts"));
-  WARREN_TRY(mount_fs("devpts", "dev/pts", MS_NOSUID | MS_NOEXEC,
-                      "newinstance,ptmxmode=0666,mode=0620,gid=5,max=256"));
+  WARREN_TRY(
+      mount_fs("devpts", "dev/pts", MS_NOSUID | MS_NOEXEC,
+               fmt::format("newinstance,ptmxmode=0666,mode=0620,gid=5,max={}", kMostTerminals).c_str()));
   WARREN_TRY(make_folder("dev/shm"));
   return mount_fs("tmpfs", "dev/shm", MS_NOSUID | MS_NODEV,
                   fmt::format("mode=1777,size={}", options.shm_bytes).c_str());
@@ -134,10 +135,12 @@ Result<void> stage_overlay(const Layers& layers) {
   }
   WARREN_TRY(make_folder("root"));
   // In the user namespace's own name, so extended attributes are the user kind.
-  // Relative paths, because sandboxes see these options in /proc/mounts.
-  WARREN_TRY(
-      mount_fs("overlay", "root", MS_NODEV | MS_NOSUID,
-               fmt::format("lowerdir={},upperdir=upper/data,workdir=upper/work,userxattr", lowers).c_str()));
+  // Relative paths, because sandboxes see these options in /proc/mounts. Volatile: an
+  // upper never outlives its sandbox, and without it the end of every sandbox would
+  // write out the whole pool's unwritten data first, as would each fsync inside.
+  WARREN_TRY(mount_fs(
+      "overlay", "root", MS_NODEV | MS_NOSUID,
+      fmt::format("lowerdir={},upperdir=upper/data,workdir=upper/work,userxattr,volatile", lowers).c_str()));
   if (::chdir("root") < 0) return fail_errno("chdir to the root");
   return {};
 }

@@ -10,6 +10,13 @@
 
 namespace warren::runtime {
 
+// How many terminals a sandbox may have open: devpts' `max=`; one more is ENOSPC for
+// whoever opens it. All of a host's count against kernel.pty.max (4096 unless somebody
+// changed it), of which kernel.pty.reserve (1024) are for the host's own /dev/pts only;
+// so 48 sandboxes that each take all they can leave none for a 49th. The host keeps
+// its own in any case. `warren doctor` says for how many it is enough.
+inline constexpr int kMostTerminals = 64;
+
 // Detached, id-mapped mounts.
 struct Layers {
   const UniqueFd& upper;             // holds data/ and work/
@@ -21,7 +28,9 @@ struct RootOptions {
   std::uint32_t last_pid = 0;
 };
 
-// The first part of it: mounts the overlay in this process's mount namespace, and
+// The first part of it: mounts the overlay (volatile: fsync(2) inside does nothing, and
+// a work/incompat/volatile is left in the upper, which must go before the upper is
+// mounted again) in this process's mount namespace, and
 // changes into its root. The folder it is put together in covers /tmp.
 Result<void> stage_overlay(const Layers& layers);
 

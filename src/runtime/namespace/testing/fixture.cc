@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <optional>
 
 #include "base/ids.h"
 #include "linux/mounts.h"
@@ -15,6 +18,13 @@ namespace warren::runtime::testing {
 namespace {
 
 constexpr Seconds kPatience{30};
+constexpr Seconds kLongPatience{60};
+
+// Stores what `task` comes to.
+Task<void> keep(Task<Result<void>> task, std::shared_ptr<std::optional<Result<void>>> outcome) {
+  auto result = co_await std::move(task);
+  *outcome = std::move(result);
+}
 
 // What WARREN_TEST_ROOT names, else one made of the host's own programs.
 std::filesystem::path test_root(const std::filesystem::path& home) {
@@ -24,6 +34,7 @@ std::filesystem::path test_root(const std::filesystem::path& home) {
 
 }  // namespace
 
+std::unique_ptr<boost::asio::io_context> NamespaceFixture::context_;
 std::filesystem::path NamespaceFixture::home_;
 std::unique_ptr<NamespaceDriver> NamespaceFixture::driver_;
 
@@ -39,6 +50,8 @@ NamespaceOptions NamespaceFixture::options() {
     return test_root(home_);
   };
   options.pool_bytes = 4ULL << 30;
+  // Another run of the same tests says that here: a plain folder, as where btrfs is missing.
+  if (std::getenv("WARREN_TEST_PLAIN_POOL")) options.pool_bytes = 0;
   return options;
 }
 
@@ -60,13 +73,15 @@ void NamespaceFixture::SetUpTestSuite() {
   const auto made = make_tiny_root(home_ / "root");
   ASSERT_TRUE(made) << made.error().message();
   ASSERT_TRUE(linux_::enter_private_mounts());
-  auto driver = NamespaceDriver::open(options());
+  context_ = std::make_unique<boost::asio::io_context>(1);
+  auto driver = NamespaceDriver::open(context_->get_executor(), options());
   ASSERT_TRUE(driver) << driver.error().message();
   driver_ = std::move(*driver);
 }
 
 void NamespaceFixture::TearDownTestSuite() {
   driver_.reset();
+  context_.reset();
   if (home_.empty()) return;
   ::umount2((home_ / "pool").c_str(), 0);
   std::filesystem::remove_all(home_);
@@ -76,11 +91,43 @@ void NamespaceFixture::SetUp() { ASSERT_TRUE(driver_) << "the driver did not sta
 
 void NamespaceFixture::TearDown() {
   if (!driver_) return;
-  for (const auto& id : driver_->sandboxes()) EXPECT_TRUE(driver_->destroy(id));
+  for (const auto& id : driver_->sandboxes()) EXPECT_TRUE(destroy(id));
+  driver_->on_exit({});
+}
+
+bool NamespaceFixture::run_until(const std::function<bool()>& done) {
+  const auto deadline = Clock::now() + kLongPatience;
+  context_->restart();
+  while (!done() && Clock::now() < deadline) {
+    context_->restart();
+    context_->run_one_for(Millis(100));
+  }
+  return done();
+}
+
+void NamespaceFixture::settle() {
+  EXPECT_TRUE(run_until([] { return driver_->held() == driver_->sandboxes().size(); }));
+  // What has been called off still has to hear of it.
+  context_->restart();
+  context_->poll();
+}
+
+Result<void> NamespaceFixture::create(const SandboxSpec& wanted) {
+  const auto outcome = std::make_shared<std::optional<Result<void>>>();
+  boost::asio::co_spawn(*context_, keep(driver_->create(wanted), outcome), boost::asio::detached);
+  if (run_until([&] { return outcome->has_value(); })) return **outcome;
+  return fail(ErrorKind::kTimeout, "the create does not come to an end");
+}
+
+Result<void> NamespaceFixture::destroy(const std::string& id) {
+  const auto outcome = std::make_shared<std::optional<Result<void>>>();
+  boost::asio::co_spawn(*context_, keep(driver_->destroy(id), outcome), boost::asio::detached);
+  if (run_until([&] { return outcome->has_value(); })) return **outcome;
+  return fail(ErrorKind::kTimeout, "the destroy does not come to an end");
 }
 
 std::string NamespaceFixture::make(const SandboxSpec& wanted) {
-  const auto created = driver_->create(wanted);
+  const auto created = create(wanted);
   EXPECT_TRUE(created) << created.error().message();
   return wanted.id;
 }

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/asio/io_context.hpp>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -33,10 +35,21 @@ class NamespaceFixture : public ::testing::Test {
   // A new sandbox's id; the test fails if it cannot be made.
   std::string make(const SandboxSpec& wanted = spec());
 
+  // What the driver's tasks come to, with the event loop running meanwhile.
+  static Result<void> create(const SandboxSpec& wanted);
+  static Result<void> destroy(const std::string& id);
+
+  // Runs the event loop until `done`, for a minute at most; false: it is not.
+  static bool run_until(const std::function<bool()>& done);
+  // Until nothing is left of any sandbox but those that are there.
+  static void settle();
+
   // Runs `command` with /bin/sh inside, over a fresh connection. An exit code of -1:
   // the stub did not answer in half a minute, or has ended.
   Said run(const std::string& id, const std::string& command);
 
+  // Outlives the driver, whose tasks run on it.
+  static std::unique_ptr<boost::asio::io_context> context_;
   static std::filesystem::path home_;
   static std::unique_ptr<NamespaceDriver> driver_;
 };

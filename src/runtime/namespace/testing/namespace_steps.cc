@@ -4,6 +4,9 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -48,13 +51,26 @@ class Table {
   std::vector<std::pair<std::string_view, std::vector<double>>> columns_;
 };
 
+Task<void> make(NamespaceDriver& driver, SandboxSpec spec) {
+  const auto made = co_await driver.create(std::move(spec));
+  if (made) co_return;
+  fmt::print(stderr, "{}\n", made.error().message());
+  std::exit(1);
+}
+
+Task<void> end(NamespaceDriver& driver, std::string id) {
+  const auto ended = co_await driver.destroy(std::move(id));
+  if (!ended) std::exit(1);
+}
+
 int measure(int count, const std::filesystem::path& home, const std::filesystem::path& root) {
   NamespaceOptions options;
   options.home = home;
   options.agent = WARREN_STUB_AGENT;
   options.template_root = [&](std::string_view) -> Result<std::filesystem::path> { return root; };
   options.pool_bytes = 4ULL << 30;
-  auto driver = NamespaceDriver::open(std::move(options));
+  boost::asio::io_context context(1);
+  auto driver = NamespaceDriver::open(context.get_executor(), std::move(options));
   if (!driver) {
     fmt::print(stderr, "{}\n", driver.error().message());
     return 1;
@@ -66,12 +82,11 @@ int measure(int count, const std::filesystem::path& home, const std::filesystem:
     spec.id = new_sandbox_id();
     spec.account = "bench";
     spec.template_name = "default";
-    if (const auto made = (*driver)->create(spec); !made) {
-      fmt::print(stderr, "{}\n", made.error().message());
-      return 1;
-    }
+    boost::asio::co_spawn(context, make(**driver, spec), boost::asio::detached);
+    while ((*driver)->sandboxes().empty()) context.run_one();
     create.add((*driver)->steps());
-    if (!(*driver)->destroy(spec.id)) return 1;
+    boost::asio::co_spawn(context, end(**driver, spec.id), boost::asio::detached);
+    while ((*driver)->held() > 0) context.run_one();
     destroy.add((*driver)->steps());
   }
   create.print("create");

@@ -182,7 +182,7 @@ TEST_F(TwinForkTest, ForksOfForksGoOnWhenTheirAncestorsHaveEnded) {
     child.ask("set " + std::to_string(depth));
     end_twin(twins_[0]);
     twins_.erase(twins_.begin());
-    EXPECT_TRUE(driver_->destroy(id));
+    EXPECT_TRUE(destroy(id));
     id = next;
     line = std::move(child);
   }

@@ -1,0 +1,106 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+
+#include "base/log.h"
+#include "linux/subvolumes.h"
+#include "runtime/namespace/disk_space.h"
+#include "runtime/namespace/pool_kinds.h"
+#include "runtime/namespace/upper.h"
+
+namespace warren::runtime::pool {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BtrfsPool final : public Pool {
+ public:
+  BtrfsPool(Place place, UniqueFd folder, linux_::QuotaMode quota)
+      : place_(std::move(place)), folder_(std::move(folder)), quota_(quota) {}
+
+  Result<fs::path> make(const std::string& name, std::uint64_t limit_bytes,
+                        const std::string& hostname) override {
+    if (const auto checked = check_name(name); !checked) return fail(checked.error());
+    if (const auto made = linux_::create_subvolume(folder_.get(), name); !made) return fail(made.error());
+    auto filled = fill(name, limit_bytes, hostname);
+    if (filled) return place_.uppers() / name;
+    if (const auto removed = remove(name); !removed)
+      log::warn("upper {}: {}", name, removed.error().message());
+    return fail(std::move(filled.error()));
+  }
+
+  Result<void> remove(const std::string& name) override {
+    WARREN_TRY(check_name(name));
+    std::uint64_t id = 0;
+    if (quota_ != linux_::QuotaMode::kNone)
+      if (const auto known = id_of(name)) id = *known;
+    const auto removed = linux_::delete_subvolume(folder_.get(), name);
+    if (!removed && removed.error().kind() != ErrorKind::kNotFound) return removed;
+    if (id != 0) stale_groups_.push_back(id);
+    return {};
+  }
+
+  Result<std::uint64_t> used_bytes(const std::string& name) const override {
+    if (quota_ == linux_::QuotaMode::kNone) return 0;
+    const auto id = id_of(name);
+    if (!id) return fail(id.error());
+    return linux_::subvolume_bytes(folder_.get(), *id);
+  }
+
+  std::vector<std::string> uppers() const override { return names_in(place_.uppers()); }
+  bool has_quota() const override { return quota_ != linux_::QuotaMode::kNone; }
+  Result<void> check_room() const override {
+    return runtime::check_room(place_.home, place_.root, place_.floor_bytes);
+  }
+
+  void tend() override {
+    std::erase_if(stale_groups_, [this](std::uint64_t id) {
+      const auto removed = linux_::remove_quota_group(folder_.get(), id);
+      if (!removed && removed.error().kind() != ErrorKind::kConflict)
+        log::warn("quota group {}: {}", id, removed.error().message());
+      return removed.has_value();
+    });
+  }
+
+ private:
+  Result<std::uint64_t> id_of(const std::string& name) const {
+    const auto upper = open_folder(place_.uppers() / name);
+    if (!upper) return fail(upper.error());
+    return linux_::subvolume_id(upper->get());
+  }
+
+  Result<void> fill(const std::string& name, std::uint64_t limit_bytes, const std::string& hostname) {
+    if (has_quota() && limit_bytes != 0) {
+      const auto id = id_of(name);
+      if (!id) return fail(id.error());
+      WARREN_TRY(linux_::limit_subvolume(folder_.get(), *id, limit_bytes));
+    }
+    return furnish_upper(place_.uppers() / name, hostname);
+  }
+
+  Place place_;
+  UniqueFd folder_;
+  linux_::QuotaMode quota_;
+  std::vector<std::uint64_t> stale_groups_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Pool>> open_btrfs(Place place) {
+  auto top = open_folder(place.root);
+  if (!top) return fail(top.error());
+  auto quota = linux_::enable_quota(top->get());
+  if (!quota) {
+    log::warn("the pool has no quotas, so disk limits do not hold: {}", quota.error().message());
+    quota = linux_::QuotaMode::kNone;
+  }
+  const fs::path uppers = place.uppers();
+  if (::mkdir(uppers.c_str(), 0711) < 0 && errno != EEXIST) return fail_errno("mkdir " + uppers.string());
+  auto folder = open_folder(uppers);
+  if (!folder) return fail(folder.error());
+  return std::make_unique<BtrfsPool>(std::move(place), std::move(*folder), *quota);
+}
+
+}  // namespace warren::runtime::pool

@@ -1,0 +1,33 @@
+// The two kinds of pool. For pool*.cc only.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "runtime/namespace/pool.h"
+
+namespace warren::runtime::pool {
+
+// What every kind knows of where it is.
+struct Place {
+  std::filesystem::path home;
+  std::filesystem::path root;  // where the pool is, mounted or plain
+  std::uint64_t floor_bytes = 0;
+
+  std::filesystem::path uppers() const { return root / "uppers"; }
+};
+
+// On btrfs already.
+Result<std::unique_ptr<Pool>> open_btrfs(Place place);
+// On whatever is there.
+Result<std::unique_ptr<Pool>> open_plain(Place place);
+
+// kInvalid unless `name` can be an upper's.
+Result<void> check_name(const std::string& name);
+std::vector<std::string> names_in(const std::filesystem::path& folder);
+Result<UniqueFd> open_folder(const std::filesystem::path& path);
+
+}  // namespace warren::runtime::pool

@@ -8,6 +8,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -27,28 +28,42 @@ namespace json = boost::json;
 
 namespace {
 
-// The descriptor of one message; nothing if the socket is at its end.
-std::optional<UniqueFd> receive(int control) {
-  char text = 0;
-  iovec part{&text, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
+struct ControlMessage {
+  std::string text;
+  std::vector<UniqueFd> descriptors;
+};
+
+// The next message, an empty one while there is none; nothing at the socket's end.
+std::optional<ControlMessage> receive(int control) {
+  constexpr std::size_t kMostDescriptors = 3;
+  std::array<char, 64> text{};
+  iovec part{text.data(), text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> ancillary{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = ancillary.data();
   message.msg_controllen = ancillary.size();
   const ssize_t bytes = ::recvmsg(control, &message, MSG_CMSG_CLOEXEC);
-  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return UniqueFd();
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return ControlMessage();
   if (bytes <= 0) return std::nullopt;
-  UniqueFd received;
+  ControlMessage received;
+  received.text.assign(text.data(), static_cast<std::size_t>(bytes));
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) return received;
+  for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len; at += sizeof(int)) {
     int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    received.reset(fd);
+    std::memcpy(&fd, reinterpret_cast<const char*>(header) + at, sizeof fd);
+    received.descriptors.emplace_back(fd);
   }
-  if (text != 'C') received.reset();
   return received;
+}
+
+// The number behind the message's letter and a blank.
+int number_in(std::string_view message) {
+  int number = -1;
+  if (message.size() > 2) std::from_chars(message.data() + 2, message.data() + message.size(), number);
+  return number;
 }
 
 // A failure that nothing below could handle ends the call, not the sandbox.
@@ -68,25 +83,57 @@ Agent::Agent(asio::io_context& context, UniqueFd control, Options options)
     : context_(context),
       control_(context, control.release()),
       reaper_(context.get_executor()),
-      python_(context.get_executor(), reaper_, std::move(options.runner)),
+      python_(context.get_executor(), reaper_, std::move(options.runner),
+              options.ask_for_runner ? std::function<void()>([this] { ask_for_runner(); }) : nullptr),
       warm_(options.warm) {}
 
 void Agent::run() {
   control_.non_blocking(true);
-  asio::co_spawn(context_, take_connections(), asio::detached);
+  asio::co_spawn(context_, listen(), asio::detached);
   context_.run();
 }
 
-Task<void> Agent::take_connections() {
+Task<void> Agent::listen() {
   for (;;) {
     auto [error] = co_await control_.async_wait(asio::posix::descriptor_base::wait_read,
                                                 asio::as_tuple(asio::use_awaitable));
     if (error) break;
-    auto socket = receive(control_.native_handle());
-    if (!socket) break;
-    if (*socket) accept(*std::move(socket));
+    auto message = receive(control_.native_handle());
+    if (!message) break;
+    if (!message->text.empty()) take(message->text, std::move(message->descriptors));
   }
   context_.stop();
+}
+
+void Agent::take(std::string_view message, std::vector<UniqueFd> descriptors) {
+  switch (message.front()) {
+    case 'C':
+      if (descriptors.size() == 1) accept(std::move(descriptors.front()));
+      break;
+    case 'R':
+      if (descriptors.size() == 3)
+        python_.give({.pid = number_in(message),
+                      .control = std::move(descriptors[0]),
+                      .output = std::move(descriptors[1]),
+                      .error = std::move(descriptors[2])});
+      break;
+    case 'P':
+      python_.deny();
+      break;
+    case 'E':
+      python_.given_ended(number_in(message));
+      break;
+    case 'F':
+      python_.may_fork();
+      break;
+    default:
+      break;
+  }
+}
+
+void Agent::ask_for_runner() {
+  // The runtime always has room for it: it is sent once for each process that ends.
+  if (::send(control_.native_handle(), "N", 1, MSG_NOSIGNAL) < 0) python_.deny();
 }
 
 void Agent::accept(UniqueFd socket) {
@@ -117,6 +164,7 @@ void Agent::serve(std::shared_ptr<Stream> stream, json::object request) {
     asio::co_spawn(executor, guarded(stream, std::move(task)), asio::detached);
   };
   if (op == "exec") return begin(exec(executor, reaper_, stream, std::move(request)));
+  if (op == "fork") return begin(python_.fork(stream, std::move(request)));
   if (op == "python") return begin(python_.call(stream, std::move(request)));
   if (op == "read") return begin(read_file(stream, std::move(request)));
   if (op == "write") return begin(write_file(stream, std::move(request)));

@@ -7,6 +7,7 @@
 #include <boost/json/object.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/connection.h"
@@ -22,19 +23,29 @@ struct Options {
   std::vector<std::string> runner{"/usr/bin/python3", "/usr/lib/warren/repl/main.py"};
   // Start it with the first connection, not with the first call.
   bool warm = false;
+  // Ask the runtime for it instead.
+  bool ask_for_runner = false;
 };
 
 class Agent {
  public:
-  // `control` is the SOCK_SEQPACKET socket over which the runtime sends each connection:
-  // the message "C" with one descriptor.
+  // `control` is the SOCK_SEQPACKET socket to the runtime. It says:
+  //   C           and a descriptor: a connection, which takes the place of the last
+  //   R PID       and three descriptors: a Python session's process, and this end of its control
+  //               socket, output and error output
+  //   P           there is none to be had
+  //   E STATUS    that process has ended, with this wait status
+  //   F           that process is held; it may fork now
+  // and is told "N": a Python session's process is needed.
   Agent(boost::asio::io_context& context, UniqueFd control, Options options);
 
   // Serves until the control socket ends, which is the sandbox's end.
   void run();
 
  private:
-  Task<void> take_connections();
+  Task<void> listen();
+  void take(std::string_view message, std::vector<UniqueFd> descriptors);
+  void ask_for_runner();
   void accept(UniqueFd socket);
   void info(Stream& stream, boost::json::object request);
   void serve(std::shared_ptr<Stream> stream, boost::json::object request);

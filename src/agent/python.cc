@@ -93,19 +93,60 @@ struct Python::PythonRequest {
   }
 };
 
-Python::Python(Executor executor, Reaper& reaper, std::vector<std::string> command)
-    : executor_(executor), reaper_(reaper), command_(std::move(command)), changed_(executor) {}
+Python::Python(Executor executor, Reaper& reaper, std::vector<std::string> command, std::function<void()> ask)
+    : executor_(executor),
+      reaper_(reaper),
+      command_(std::move(command)),
+      ask_(std::move(ask)),
+      changed_(executor) {}
 
 std::string_view Python::state() const {
-  if (current_) return "busy";
-  if (!runner_) return "none";
+  if (current_ || fork_) return "busy";
+  if (!is_coming()) return "none";
   return ready_ ? "idle" : "starting";
 }
 
 void Python::warm() {
-  if (runner_) return;
+  if (is_coming()) return;
   ready_ = false;
   start_failure_.clear();
+  if (!ask_) return start();
+  asked_ = true;
+  ask_();
+}
+
+void Python::give(Runner::Given given) {
+  if (runner_) return;
+  asked_ = false;
+  ready_ = false;
+  auto runner = Runner::adopt(executor_, std::move(given), *this);
+  if (runner)
+    runner_ = *std::move(runner);
+  else
+    start_failure_ = runner.error().message();
+  changed_.notify();
+}
+
+void Python::deny() {
+  if (!std::exchange(asked_, false) || runner_) return;
+  start();
+  changed_.notify();
+}
+
+void Python::given_ended(int status) {
+  if (runner_ && runner_->is_adopted()) runner_->end(status);
+}
+
+void Python::may_fork() {
+  if (!fork_ || fork_->begun || !runner_) return;
+  fork_->begun = true;
+  json::object message;
+  message["op"] = "fork";
+  message["keep_random"] = fork_->keep_random;
+  runner_->send(message);
+}
+
+void Python::start() {
   auto runner = Runner::start(executor_, reaper_, command_, *this);
   if (runner)
     runner_ = *std::move(runner);
@@ -134,6 +175,53 @@ Task<void> Python::call(std::shared_ptr<Stream> stream, json::object object) {
   if (!queue_.empty()) queue_.front()->changed.notify();
 }
 
+Task<void> Python::fork(std::shared_ptr<Stream> stream, json::object object) {
+  Request request(std::move(object));
+  const bool keep_random = request.flag("keep_random").value_or(false);
+  if (auto valid = request.finish(); !valid) co_return stream->close(valid.error());
+  auto ticket = std::make_shared<Ticket>(executor_);
+  queue_.push_back(ticket);
+  const bool mine = co_await wait_for_turn(stream, ticket);
+  if (mine)
+    co_await run_fork(stream, keep_random);
+  else
+    stream->close(Error(ErrorKind::kCancelled, "cancelled"));
+  std::erase(queue_, ticket);
+  if (!queue_.empty()) queue_.front()->changed.notify();
+}
+
+Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
+  stream->on_cancel = [this] { changed_.notify(); };
+  const auto started = co_await ready(stream);
+  if (!started) {
+    stream->on_cancel = nullptr;
+    co_return stream->close(started.error());
+  }
+  const auto runner = runner_;
+  fork_.emplace().keep_random = keep_random;
+  json::object notice;
+  notice["holding"] = true;
+  co_await stream->notice(std::move(notice));
+  // Once begun, it goes on until the runtime has let the process go; what then holds it up
+  // is the user's.
+  auto patience = Clock::time_point::max();
+  while (!fork_->done && !runner->ended() && (fork_->begun || !stream->cancelled())) {
+    if (stream->cancelled() && patience == Clock::time_point::max()) patience = Clock::now() + wire::kKillGrace;
+    if (Clock::now() >= patience) runner->kill({});
+    co_await changed_.wait_until(Clock::now() >= patience ? Clock::time_point::max() : patience);
+  }
+  stream->on_cancel = nullptr;
+  const auto done = std::move(fork_->done);
+  const bool begun = fork_->begun;
+  fork_.reset();
+  if (!done && begun)
+    co_return stream->close(Error(ErrorKind::kConflict, "the Python session ended while it was forked"));
+  if (!done) co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
+  json::object result;
+  result["not_copied"] = member(*done, "not_copied");
+  stream->close(result);
+}
+
 Task<bool> Python::wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr<Ticket> ticket) {
   stream->on_cancel = [ticket] { ticket->changed.notify(); };
   while (queue_.front() != ticket && !stream->cancelled()) co_await ticket->changed.wait();
@@ -144,10 +232,11 @@ Task<bool> Python::wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr
 Task<Result<void>> Python::ready(std::shared_ptr<Stream> stream) {
   const auto patience = Clock::now() + kStartPatience;
   warm();
-  while (runner_ && !ready_ && !stream->cancelled() && Clock::now() < patience)
+  while (is_coming() && !ready_ && !stream->cancelled() && Clock::now() < patience)
     co_await changed_.wait_until(patience);
   if (runner_ && ready_) co_return Result<void>{};
-  if (runner_ && stream->cancelled()) co_return fail(ErrorKind::kCancelled, "cancelled");
+  if (is_coming() && stream->cancelled()) co_return fail(ErrorKind::kCancelled, "cancelled");
+  if (asked_) co_return fail(ErrorKind::kUnavailable, "the runtime gives no Python session");
   if (runner_) {
     runner_->kill({});
     co_return fail(ErrorKind::kUnavailable, "the Python session does not start");
@@ -287,6 +376,12 @@ Task<void> Python::on_message(json::object message) {
       const auto to = current_->stream;
       for (auto& notice : late_.take()) co_await to->notice(std::move(notice));
     }
+    co_return;
+  }
+  if (name == "forked") {
+    if (!fork_) co_return;
+    fork_->done = std::move(message);
+    changed_.notify();
     co_return;
   }
   const json::value id = member(message, "id");

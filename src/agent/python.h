@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,14 +24,28 @@ namespace warren::agent {
 
 class Python : private Runner::Listener {
  public:
-  // `command` starts the session's process.
-  Python(Executor executor, Reaper& reaper, std::vector<std::string> command);
+  // `command` starts the session's process, unless `ask` is there: it asks the runtime for
+  // one, which answers by give() or deny().
+  Python(Executor executor, Reaper& reaper, std::vector<std::string> command, std::function<void()> ask);
 
   // Serves the stream to its end. See wire/protocol.h for what `request` says.
   Task<void> call(std::shared_ptr<Stream> stream, boost::json::object request);
 
+  // Brings the session up to its next fork and keeps calls away until that has happened;
+  // see wire/protocol.h.
+  Task<void> fork(std::shared_ptr<Stream> stream, boost::json::object request);
+
   // Starts the process if there is none, so that the first call finds it ready.
   void warm();
+
+  // What the runtime says. A process that it has put here.
+  void give(Runner::Given given);
+  // There is none to be had; `command` starts one.
+  void deny();
+  // The process that was given has ended, with this wait status.
+  void given_ended(int status);
+  // The session is held and may fork now.
+  void may_fork();
 
   // "idle", "busy", "starting" or "none".
   std::string_view state() const;
@@ -49,7 +64,16 @@ class Python : private Runner::Listener {
     Event changed;
   };
   struct PythonRequest;
+  // The fork that waits for the runtime.
+  struct Fork {
+    bool keep_random = false;
+    bool begun = false;
+    std::optional<boost::json::object> done;  // what the runner said of it
+  };
 
+  void start();
+  bool is_coming() const { return runner_ || asked_; }
+  Task<void> run_fork(std::shared_ptr<Stream> stream, bool keep_random);
   Task<void> run(std::shared_ptr<Stream> stream, PythonRequest request, Millis queued);
   Task<bool> wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr<Ticket> ticket);
   // Starts the runner if needed and waits until it is ready or the stream is cancelled.
@@ -65,11 +89,14 @@ class Python : private Runner::Listener {
   Executor executor_;
   Reaper& reaper_;
   const std::vector<std::string> command_;
+  const std::function<void()> ask_;
+  bool asked_ = false;  // and not answered yet
   std::shared_ptr<Runner> runner_;
   bool ready_ = false;
   std::string start_failure_;  // how the process ended before it was ready
   bool lost_state_ = false;    // a runner that had been ready is gone, and no call was told
   std::optional<Call> current_;
+  std::optional<Fork> fork_;
   std::deque<std::shared_ptr<Ticket>> queue_;  // the first is the one that runs
   std::size_t queued_bytes_ = 0;
   Event changed_;  // of the runner or the current call

@@ -40,6 +40,10 @@ constexpr std::size_t kControlRead = 256 * 1024;
 // As deep as Python's own JSON goes.
 constexpr std::size_t kMaxDepth = 1100;
 
+// In the environment of every process that was forked from a template's, which gives them
+// one environment (runtime/namespace/runners.cc).
+constexpr const char* kAdoptedMark = "WARREN_RUNNER=session";
+
 bool watch(int epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -59,14 +63,9 @@ Result<std::shared_ptr<Runner>> Runner::start(Executor executor, Reaper& reaper,
   Parts parts;
   parts.control.reset(sockets[0]);
   const UniqueFd child_control(sockets[1]);
-  parts.epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
   parts.output = std::move(ends->output);
   parts.error = std::move(ends->error);
-  if (!parts.epoll || !watch(parts.epoll.get(), parts.control.get()) ||
-      !watch(parts.epoll.get(), parts.output.get()) || !watch(parts.epoll.get(), parts.error.get()))
-    return fail_errno("epoll");
-  for (const int fd : {parts.control.get(), parts.output.get(), parts.error.get()})
-    ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  WARREN_TRY(watch_all(parts));
 
   const std::string id = random_hex(8);
   Program program;
@@ -82,11 +81,35 @@ Result<std::shared_ptr<Runner>> Runner::start(Executor executor, Reaper& reaper,
   if (!child) return fail(std::move(child).error());
   const pid_t pid = child->pid();
   parts.child = *std::move(child);
+  parts.pid = pid;
   parts.mark = "WARREN_RUNNER=" + id;
   auto runner = std::make_shared<Runner>(executor, std::move(parts), listener);
   reaper.watch(pid, [runner](int status) { runner->take_end(status); });
   asio::co_spawn(executor, runner->run(), asio::detached);
   return runner;
+}
+
+Result<std::shared_ptr<Runner>> Runner::adopt(Executor executor, Given given, Listener& listener) {
+  Parts parts;
+  parts.control = std::move(given.control);
+  parts.output = std::move(given.output);
+  parts.error = std::move(given.error);
+  parts.pid = given.pid;
+  parts.mark = kAdoptedMark;
+  WARREN_TRY(watch_all(parts));
+  auto runner = std::make_shared<Runner>(executor, std::move(parts), listener);
+  asio::co_spawn(executor, runner->run(), asio::detached);
+  return runner;
+}
+
+Result<void> Runner::watch_all(Parts& parts) {
+  parts.epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!parts.epoll || !watch(parts.epoll.get(), parts.control.get()) ||
+      !watch(parts.epoll.get(), parts.output.get()) || !watch(parts.epoll.get(), parts.error.get()))
+    return fail_errno("epoll");
+  for (const int fd : {parts.control.get(), parts.output.get(), parts.error.get()})
+    ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  return {};
 }
 
 Runner::Runner(Executor executor, Parts parts, Listener& listener)
@@ -96,7 +119,8 @@ Runner::Runner(Executor executor, Parts parts, Listener& listener)
       control_(executor, parts.control.release()),
       epoll_(executor, parts.epoll.release()),
       child_(std::move(parts.child)),
-      pid_(child_.pid()),
+      adopted_(child_.pid() < 0),
+      pid_(parts.pid),
       mark_(std::move(parts.mark)),
       listener_(listener),
       ended_(executor),
@@ -112,7 +136,10 @@ void Runner::take_end(int status) {
 
 Task<void> Runner::run() {
   auto self = shared_from_this();
-  if (auto executed = co_await child_.executed(executor_); !executed) failure_ = executed.error().message();
+  if (!adopted_) {
+    auto executed = co_await child_.executed(executor_);
+    if (!executed) failure_ = executed.error().message();
+  }
   for (;;) {
     // The end is looked at first: what it left behind is then all read below.
     const bool ended = status_.has_value();

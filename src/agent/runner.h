@@ -45,6 +45,16 @@ class Runner : public std::enable_shared_from_this<Runner> {
   static Result<std::shared_ptr<Runner>> start(Executor executor, Reaper& reaper,
                                                const std::vector<std::string>& command, Listener& listener);
 
+  // Takes over a process that the runtime has put here; its end is told by end().
+  struct Given {
+    pid_t pid = 0;
+    UniqueFd control, output, error;
+  };
+  static Result<std::shared_ptr<Runner>> adopt(Executor executor, Given given, Listener& listener);
+  // With the wait status.
+  void end(int status) { take_end(status); }
+  bool is_adopted() const { return adopted_; }
+
   // Sends one message.
   void send(const boost::json::object& message);
 
@@ -67,7 +77,8 @@ class Runner : public std::enable_shared_from_this<Runner> {
   // What the pieces of a runner are made from.
   struct Parts {
     UniqueFd output, error, control, epoll;
-    Child child;
+    Child child;  // of ours, or none
+    pid_t pid = 0;
     std::string mark;
   };
 
@@ -75,6 +86,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   Runner(Executor executor, Parts parts, Listener& listener);
 
  private:
+  static Result<void> watch_all(Parts& parts);
   Task<void> run();
   void drop_ended_pipes();
   // Reads what the control socket has; false at its end.
@@ -93,6 +105,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   boost::asio::posix::stream_descriptor control_;
   boost::asio::posix::stream_descriptor epoll_;  // of all three
   Child child_;
+  const bool adopted_;
   const pid_t pid_;
   const std::string mark_;
   Listener& listener_;

@@ -48,7 +48,8 @@ std::string_view call_instruction();
 // AUDIT_ARCH_* of the calls that this build makes.
 std::uint32_t native_architecture();
 
-// Vector and floating-point registers, taken over from one stopped task by another.
-Result<void> copy_extended_registers(pid_t from, pid_t to);
+// Vector and floating-point registers, as the kernel packs them.
+Result<std::vector<char>> read_extended_registers(pid_t tracee);
+Result<void> write_extended_registers(pid_t tracee, std::span<const char> registers);
 
 }  // namespace warren::linux_

@@ -51,13 +51,19 @@ std::string_view call_instruction() { return "\x0f\x05"; }
 
 std::uint32_t native_architecture() { return AUDIT_ARCH_X86_64; }
 
-Result<void> copy_extended_registers(pid_t from, pid_t to) {
+Result<std::vector<char>> read_extended_registers(pid_t tracee) {
   // As large as the state of all extensions there are (AMX: 11 KiB).
   constexpr std::size_t kMost = 64 * 1024;
   std::vector<char> state(kMost);
   iovec part{.iov_base = state.data(), .iov_len = state.size()};
-  if (::ptrace(PTRACE_GETREGSET, from, NT_X86_XSTATE, &part) < 0) return fail_errno("PTRACE_GETREGSET");
-  if (::ptrace(PTRACE_SETREGSET, to, NT_X86_XSTATE, &part) < 0) return fail_errno("PTRACE_SETREGSET");
+  if (::ptrace(PTRACE_GETREGSET, tracee, NT_X86_XSTATE, &part) < 0) return fail_errno("PTRACE_GETREGSET");
+  state.resize(part.iov_len);
+  return state;
+}
+
+Result<void> write_extended_registers(pid_t tracee, std::span<const char> registers) {
+  iovec part{.iov_base = const_cast<char*>(registers.data()), .iov_len = registers.size()};
+  if (::ptrace(PTRACE_SETREGSET, tracee, NT_X86_XSTATE, &part) < 0) return fail_errno("PTRACE_SETREGSET");
   return {};
 }
 

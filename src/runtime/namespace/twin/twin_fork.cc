@@ -47,7 +47,10 @@ Result<void> run_to_fork(pid_t pid, const linux_::WaitLimit& limit) {
 }
 
 Result<ForkPoint> note(const Twin& twin) {
-  ForkPoint point{.keeper = twin.keeper, .runner = twin.runner, .gadget = twin.gadget, .registers = {}, .birth = {}};
+  ForkPoint point;
+  point.keeper = twin.keeper;
+  point.runner = twin.runner;
+  point.gadget = twin.gadget;
   auto registers = linux_::Registers::read(twin.runner);
   if (!registers) return fail(registers.error());
   const auto call = registers->call();
@@ -58,6 +61,12 @@ Result<ForkPoint> note(const Twin& twin) {
   point.birth = {.flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID, .child_tid = call.arguments[kTidPointer]};
   registers->set_result(0);
   point.registers = *registers;
+  auto extended = linux_::read_extended_registers(twin.runner);
+  if (!extended) return fail(extended.error());
+  point.extended_registers = std::move(*extended);
+  const auto processors = linux_::affinity_of(twin.runner);
+  if (!processors) return fail(processors.error());
+  point.processors = *processors;
   const auto mask = linux_::signal_mask(twin.runner);
   if (!mask) return fail(mask.error());
   point.mask = *mask;
@@ -71,11 +80,15 @@ Result<ForkPoint> note(const Twin& twin) {
 }
 
 Result<Twin> complete(pid_t keeper, pid_t runner, std::uint64_t gadget) {
-  Twin twin{.keeper = keeper, .runner = runner, .runner_pidfd = {}, .gadget = gadget};
-  auto pidfd = linux_::open_pidfd(runner);
-  if (!pidfd) return fail(pidfd.error());
-  twin.runner_pidfd = std::move(*pidfd);
-  return twin;
+  auto keeper_pidfd = linux_::open_pidfd(keeper);
+  if (!keeper_pidfd) return fail(keeper_pidfd.error());
+  auto runner_pidfd = linux_::open_pidfd(runner);
+  if (!runner_pidfd) return fail(runner_pidfd.error());
+  return Twin{.keeper = keeper,
+              .runner = runner,
+              .keeper_pidfd = std::move(*keeper_pidfd),
+              .runner_pidfd = std::move(*runner_pidfd),
+              .gadget = gadget};
 }
 
 }  // namespace
@@ -131,10 +144,8 @@ Result<ForkPoint> halt_at_fork(const Twin& twin, const std::function<Result<void
   return fail(Error(halted.error()).in("fork a session"));
 }
 
-Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) {
+Result<pid_t> copy_memory(const ForkPoint& point, const linux_::WaitLimit& limit) {
   WARREN_TRY(check_copyable(point.keeper));
-  const auto chosen = linux_::affinity_of(point.runner);
-  if (!chosen) return fail(chosen.error());
   const linux_::OneProcessor here;
   here.bring(point.keeper);
   auto old_keeper = Injection::begin(point.keeper, point.gadget, limit);
@@ -142,37 +153,51 @@ Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_:
   const auto keeper =
       old_keeper->clone({.number = SYS_clone, .arguments = {SIGCHLD | CLONE_PARENT, 0, 0, 0, 0, 0}});
   const auto restored = old_keeper->end();
-  if (!keeper) return fail(keeper.error());
-  pid_t runner = -1;
-  auto forked = [&]() -> Result<Twin> {
+  if (!keeper) return fail(Error(keeper.error()).in("copy a session"));
+  auto cut = [&]() -> Result<void> {
     WARREN_TRY(restored);
     auto injection = Injection::begin(*keeper, point.gadget, limit);
     if (!injection) return fail(injection.error());
     WARREN_TRY(cut_shared_mappings(*injection));
-    const auto settled = settle_runner(*injection, point.gadget, berth, point.birth, limit);
-    if (!settled) return fail(settled.error());
-    runner = *settled;
+    return injection->end();
+  }();
+  if (cut) return *keeper;
+  end_held(*keeper);
+  return fail(std::move(cut.error()).in("copy a session"));
+}
+
+Result<Twin> settle_copy(pid_t keeper, const ForkPoint& point, const Berth& berth,
+                         const linux_::WaitLimit& limit) {
+  const linux_::OneProcessor here;
+  here.bring(keeper);
+  pid_t runner = -1;
+  auto settled = [&]() -> Result<Twin> {
+    auto injection = Injection::begin(keeper, point.gadget, limit);
+    if (!injection) return fail(injection.error());
+    const auto born = settle_runner(*injection, point.gadget, berth, point.birth, limit);
+    if (!born) return fail(born.error());
+    runner = *born;
     WARREN_TRY(injection->end());
     if (point.rseq_address != 0) {
       auto fresh = Injection::begin(runner, point.gadget, limit);
       if (!fresh) return fail(fresh.error());
-      const auto registered =
-          fresh->call("rseq", {.number = SYS_rseq,
-                               .arguments = {point.rseq_address, point.rseq_bytes, 0, point.rseq_signature, 0, 0}});
+      const auto registered = fresh->call(
+          "rseq", {.number = SYS_rseq,
+                   .arguments = {point.rseq_address, point.rseq_bytes, 0, point.rseq_signature, 0, 0}});
       if (!registered) return fail(registered.error());
     }
-    WARREN_TRY(linux_::set_affinity(runner, *chosen));
+    WARREN_TRY(linux_::set_affinity(runner, point.processors));
     WARREN_TRY(point.registers.write(runner));
-    WARREN_TRY(linux_::copy_extended_registers(point.runner, runner));
+    WARREN_TRY(linux_::write_extended_registers(runner, point.extended_registers));
     WARREN_TRY(linux_::set_signal_mask(runner, point.mask));
-    auto twin = complete(*keeper, runner, point.gadget);
+    auto twin = complete(keeper, runner, point.gadget);
     if (twin) WARREN_TRY(linux_::detach(runner));
     return twin;
   }();
-  if (forked) return forked;
+  if (settled) return settled;
   if (runner > 0) end_held(runner);
-  end_held(*keeper);
-  return fail(Error(forked.error()).in("fork a session"));
+  end_held(keeper);
+  return fail(std::move(settled.error()).in("put a session into a sandbox"));
 }
 
 Result<void> let_go(const ForkPoint& point, const linux_::WaitLimit& limit) {

@@ -6,10 +6,12 @@
 // docs/architecture.md, "Twin fork", for why and for what guards the host.
 #pragma once
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -25,6 +27,7 @@ namespace warren::runtime {
 struct Twin {
   pid_t keeper = -1;
   pid_t runner = -1;  // as the host counts
+  UniqueFd keeper_pidfd;
   UniqueFd runner_pidfd;
   std::uint64_t gadget = 0;
 };
@@ -38,6 +41,8 @@ struct ForkPoint {
   pid_t runner = -1;
   std::uint64_t gadget = 0;
   linux_::Registers registers;
+  std::vector<char> extended_registers;
+  cpu_set_t processors{};  // on which it may run
   Birth birth;
   std::uint64_t mask = 0;
   std::uint64_t rseq_address = 0;
@@ -50,9 +55,15 @@ struct ForkPoint {
 Result<ForkPoint> halt_at_fork(const Twin& twin, const std::function<Result<void>()>& ask,
                                const linux_::WaitLimit& limit);
 
-// A copy of the halted runner in the berth, let go: its fork() has returned 0. Nothing that may
-// write to the runner's memory may run meanwhile (freeze its sandbox).
-Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit);
+// The keeper of a new runner that is not there yet: the halted runner's memory, as it was
+// when this was made, that nobody else can write to. Nothing that may write to the runner's
+// memory may run meanwhile (freeze its sandbox); afterwards it may. To be ended by
+// end_held() if it is not settled.
+Result<pid_t> copy_memory(const ForkPoint& point, const linux_::WaitLimit& limit);
+
+// A new runner with that memory in the berth, let go: its fork() has returned 0. Ends the
+// keeper on failure.
+Result<Twin> settle_copy(pid_t keeper, const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit);
 
 // The old runner goes on; its fork() has returned some other process's number.
 Result<void> let_go(const ForkPoint& point, const linux_::WaitLimit& limit);

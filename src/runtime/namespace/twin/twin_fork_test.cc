@@ -49,6 +49,12 @@ struct Line {
   }
 };
 
+Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) {
+  const auto keeper = copy_memory(point, limit);
+  if (!keeper) return fail(keeper.error());
+  return settle_copy(*keeper, point, berth, limit);
+}
+
 class TwinForkTest : public testing::NamespaceFixture {
  protected:
   static void SetUpTestSuite() {

@@ -34,6 +34,7 @@
 namespace warren::runtime {
 
 struct Sandbox;
+struct StartPlan;
 class TearDown;
 
 // The root file system of a template by its name; kNotFound if there is none.
@@ -101,12 +102,7 @@ class NamespaceDriver final : public Driver {
   Result<UniqueFd> build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
                          const std::filesystem::path& template_root);
   Result<linux_::CgroupEntry> make_cgroup(Sandbox& sandbox, const SandboxSpec& spec);
-  Result<UniqueFd> start(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
-                         const linux_::CgroupEntry& entry, const std::filesystem::path& template_root,
-                         const std::filesystem::path& upper);
-  Result<void> hand_over_layers(const Sandbox& sandbox, int lead, const std::filesystem::path& template_root,
-                                const std::filesystem::path& upper);
-  Task<Result<void>> await_agent(UniqueFd lead);
+  Result<UniqueFd> start(const std::shared_ptr<Sandbox>& sandbox, const StartPlan& plan);
   // Reaps process 1 when it ends, and says so.
   Task<void> watch(std::shared_ptr<Sandbox> sandbox);
 

@@ -4,6 +4,7 @@ Read from /proc and /sys, so that tests can say that nothing is left over and th
 nothing grows. Linux only, like Warren.
 """
 
+import ctypes
 import os
 import re
 
@@ -172,3 +173,30 @@ def children_in_namespace_of(pid):
         except OSError:
             pass
     return found
+
+
+class Undying:
+    """A process that does not die while this is entered: the kernel keeps what is traced and killed
+    until whoever traces it (this thread) has looked, and its process 1 waits for it. It is killed by others."""
+
+    PTRACE_SEIZE = 0x4206
+    WALL = 0x40000000
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def __enter__(self):
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+        libc.ptrace.restype = ctypes.c_long
+        assert libc.ptrace(self.PTRACE_SEIZE, self.pid, None, None) == 0, os.strerror(ctypes.get_errno())
+        return self
+
+    def __exit__(self, *_):
+        self.let_go()
+
+    def let_go(self):
+        while self.pid:
+            _, status = os.waitpid(self.pid, self.WALL)
+            if os.WIFSIGNALED(status) or os.WIFEXITED(status):
+                self.pid = None

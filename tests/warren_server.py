@@ -9,12 +9,9 @@ import hashlib
 import json
 import os
 import pathlib
-import secrets
 import shutil
 import signal
 import socket
-import sqlite3
-import string
 import subprocess
 import tempfile
 import time
@@ -171,9 +168,9 @@ class Warren:
             options.setdefault("stdin", subprocess.DEVNULL)
         return subprocess.run([program(), *arguments], env=self.environment, cwd="/", **options)
 
-    def new_key(self, name):
+    def new_key(self, name, *options):
         """A key made through the command line: (whole key, its id)."""
-        done = self.command("key", "create", name)
+        done = self.command("key", "create", name, *options)
         assert done.returncode == 0, done
         key = next(word for word in done.stdout.split() if word.startswith("wrn_"))
         return key, "_".join(key.split("_")[:2])
@@ -215,19 +212,11 @@ class Warren:
         """What the pool's image takes on the host's disk."""
         return os.stat(os.path.join(self.home, "pool.img")).st_blocks * 512
 
-    def key_of_another_account(self, name):
-        """A whole key of a new account. No face makes accounts yet: it goes into the database
-        as the server would write it."""
-        prefix = "wrn_" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(8))
-        key = prefix + "_" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(32))
-        now = int(time.time() * 1000)
-        account = f"acc-{name}-{secrets.token_hex(4)}"
-        with sqlite3.connect(os.path.join(self.home, "db", "warren.sqlite"), timeout=30) as database:
-            database.execute("INSERT INTO accounts VALUES (?, 'member', ?)", (account, now))
-            database.execute("INSERT INTO keys VALUES (?, ?, ?, ?, 'sandboxes', ?, NULL, NULL)",
-                             (prefix, account, name, hashlib.sha256(key.encode()).hexdigest(), now))
-        database.close()
-        return key
+    def new_account(self, name):
+        """A client of a new account, made through the command line."""
+        made = self.command("account", "create", name)
+        assert made.returncode == 0, made
+        return Client(self.url, self.new_key("a test's", "--account", name)[0])
 
     def left_over(self, of=None):
         """What is still there of this instance (or of the processes `of` alone), as sentences."""

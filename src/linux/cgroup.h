@@ -66,6 +66,14 @@ struct CgroupEntry {
   UniqueFd oom_kills;
 };
 
+// How a runner and its keeper get into a group (runtime/namespace/twin): each process
+// writes "0" to its files itself. The keeper's memory is charged to the group, but it is
+// neither counted nor frozen with it.
+struct TwinEntry {
+  std::vector<UniqueFd> keeper;
+  std::vector<UniqueFd> runner;  // which was born where its keeper is
+};
+
 class Cgroups {
  public:
   static Result<std::unique_ptr<Cgroups>> open(CgroupMounts mounts);
@@ -77,6 +85,7 @@ class Cgroups {
   virtual Result<void> make(const std::string& group) = 0;
   virtual Result<void> limit(const std::string& group, const CgroupLimits& limits) = 0;
   virtual Result<CgroupEntry> entry(const std::string& group) = 0;
+  virtual Result<TwinEntry> twin_entry(const std::string& group) = 0;
 
   // Stops every process in the group and below, and waits until they stand still;
   // kTimeout after which they are thawed again.

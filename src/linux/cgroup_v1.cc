@@ -61,6 +61,17 @@ class V1 final : public Cgroups {
     return entry;
   }
 
+  Result<TwinEntry> twin_entry(const std::string& group) override {
+    TwinEntry entry;
+    for (const auto& root : roots_) {
+      const std::string path = root + "/" + group + "/tasks";
+      UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+      if (!file) return fail_errno("open " + path);
+      (root == mounts_.folders.at("memory") ? entry.keeper : entry.runner).push_back(std::move(file));
+    }
+    return entry;
+  }
+
   Result<void> freeze(const std::string& group, Clock::time_point deadline) override {
     const std::string state = folder("freezer", group) + "/freezer.state";
     constexpr std::chrono::microseconds kPause{200};

@@ -67,6 +67,10 @@ class V2 final : public Cgroups {
     return entry;
   }
 
+  Result<TwinEntry> twin_entry(const std::string& group) override {
+    return fail(ErrorKind::kUnavailable, "keepers have no group of their own in " + group);
+  }
+
   Result<void> freeze(const std::string& group, Clock::time_point deadline) override {
     WARREN_TRY(write_text(path(group) + "/cgroup.freeze", "1"));
     constexpr std::chrono::microseconds kPause{200};

@@ -5,11 +5,11 @@
 #include <linux/seccomp.h>
 #include <pwd.h>
 #include <sys/prctl.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <functional>
@@ -18,6 +18,7 @@
 #include "linux/command.h"
 #include "linux/text_file.h"
 #include "runtime/namespace/overlay_probe.h"
+#include "runtime/namespace/root.h"
 
 namespace warren::runtime {
 namespace {
@@ -144,19 +145,33 @@ Finding yama() {
 
 Finding disk(const DoctorOptions& options) {
   auto folder = options.home;
-  std::error_code ignored;
-  while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path())
+  std::error_code failure;
+  while (!std::filesystem::exists(folder, failure) && folder.has_relative_path())
     folder = folder.parent_path();
-  struct statvfs info {};
-  if (::statvfs(folder.c_str(), &info) < 0) return warn("disk", "cannot look at " + folder.string());
-  const std::uint64_t free_gib = info.f_bavail * info.f_frsize >> 30;
-  // A template takes half of one, and building it twice that.
-  constexpr std::uint64_t kLeast = 3;
-  constexpr std::uint64_t kComfortable = 20;
-  const std::string message = fmt::format("{} GiB free for {}", free_gib, options.home.string());
-  if (free_gib < kLeast) return missing("disk", message + fmt::format(": free at least {} GiB", kLeast));
-  if (free_gib < kComfortable) return warn("disk", message + ": sandboxes will soon find it full");
-  return ok("disk", message);
+  const auto space = disk_space(folder);
+  if (!space) return warn("disk", "cannot look at " + folder.string());
+  const auto image = options.home / "pool.img";
+  const std::uint64_t size = std::filesystem::file_size(image, failure);
+  return judge_disk(*space, allocated_bytes(image), failure ? 0 : size);
+}
+
+std::uint64_t number_of(const std::string& path) {
+  const std::string text = setting(path);
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+Finding terminals() {
+  constexpr const char* kName = "terminals";
+  const auto most = number_of("/proc/sys/kernel/pty/max");
+  const auto kept = number_of("/proc/sys/kernel/pty/reserve");
+  const std::uint64_t sandboxes = most > kept ? (most - kept) / kMostTerminals : 0;
+  const std::string found =
+      fmt::format("enough for {} sandboxes that each open all of their {}", sandboxes, kMostTerminals);
+  constexpr std::uint64_t kFew = 16;
+  if (sandboxes >= kFew) return ok(kName, found + " (kernel.pty.max)");
+  return warn(kName, found + ": sysctl -w kernel.pty.max=4096");
 }
 
 Finding user(const DoctorOptions& options) {
@@ -193,10 +208,32 @@ Condition judge_core_pattern(std::string_view pattern) {
   return trimmed(pattern).starts_with('|') ? Condition::kWarn : Condition::kOk;
 }
 
+Finding judge_disk(const DiskSpace& space, std::uint64_t image_takes, std::uint64_t image_size) {
+  constexpr const char* kName = "disk";
+  constexpr double kGib = 1ULL << 30;
+  // A template takes half a GiB, and building it twice that.
+  constexpr std::uint64_t kLeast = kDiskFloor + (1ULL << 30);
+  constexpr std::uint64_t kComfortable = 20ULL << 30;
+  const auto gib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / kGib; };
+  std::string found = fmt::format("{:.1f} GiB free", gib(space.free_bytes));
+  if (image_size != 0)
+    found += fmt::format(", of which sandboxes may take {:.1f}",
+                         gib(image_size - std::min(image_size, image_takes)));
+  if (space.free_bytes < kLeast)
+    return missing(kName, fmt::format("{}: below {:.0f} GiB no sandbox is made; free at least {:.0f} GiB",
+                                      found, gib(kDiskFloor), gib(kLeast)));
+  if (image_size > image_takes + space.free_bytes)
+    return warn(kName, found +
+                           ": more than there is; a full disk breaks what sandboxes write, so free some, "
+                           "or remove pool.img while Warren is stopped: the next is made to fit");
+  if (space.free_bytes < kComfortable) return warn(kName, found + ": sandboxes will soon find it full");
+  return ok(kName, found);
+}
+
 std::vector<Finding> examine(const DoctorOptions& options) {
-  return {root(),           kernel(),      user_namespaces(), seccomp(),      cgroups(),
-          overlay(options), pool(),        loop_devices(),    core_pattern(), yama(),
-          disk(options),    user(options), mmdebstrap(),      microvm()};
+  return {root(),           kernel(),    user_namespaces(), seccomp(),      cgroups(),
+          overlay(options), pool(),      loop_devices(),    core_pattern(), yama(),
+          disk(options),    terminals(), user(options),     mmdebstrap(),   microvm()};
 }
 
 }  // namespace warren::runtime

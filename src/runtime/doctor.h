@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/namespace/disk_space.h"
+
 namespace warren::runtime {
 
 enum class Condition {
@@ -32,6 +34,10 @@ std::vector<Finding> examine(const DoctorOptions& options);
 
 // "5.19" or later out of a release like "6.1.0-18-amd64"; what is no release is not.
 bool is_kernel_at_least(std::string_view release, int major, int minor);
+
+// Whether the disk is enough: what is free on it, what the pool's image takes of it, and
+// how large that may grow (0: there is none yet).
+Finding judge_disk(const DiskSpace& space, std::uint64_t image_takes, std::uint64_t image_size);
 
 // Whether core_pattern(5) runs a program as the host's root for a crash in a sandbox.
 Condition judge_core_pattern(std::string_view pattern);

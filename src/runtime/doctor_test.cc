@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 namespace warren::runtime {
 namespace {
 
@@ -20,9 +22,32 @@ TEST(Doctor, WarnsOfCoresThatGoToAProgram) {
   EXPECT_EQ(judge_core_pattern("core\n"), Condition::kOk);
 }
 
+TEST(Doctor, SaysWhatIsFreeAndWhatSandboxesMayTakeOfIt) {
+  constexpr std::uint64_t kGib = 1ULL << 30;
+  const auto with_free = [](std::uint64_t free) {
+    return DiskSpace{.total_bytes = 500 * kGib, .free_bytes = free};
+  };
+  const auto fine = judge_disk(with_free(100 * kGib), 10 * kGib, 60 * kGib);
+  EXPECT_EQ(fine.condition, Condition::kOk);
+  EXPECT_EQ(fine.message, "100.0 GiB free, of which sandboxes may take 50.0");
+  EXPECT_EQ(judge_disk(with_free(100 * kGib), 0, 0).message, "100.0 GiB free");
+  EXPECT_EQ(judge_disk(with_free(10 * kGib), 0, 5 * kGib).condition, Condition::kWarn);
+  EXPECT_EQ(judge_disk(with_free(2 * kGib), 0, 0).condition, Condition::kMissing);
+  const auto promised = judge_disk(with_free(50 * kGib), 10 * kGib, 200 * kGib);
+  EXPECT_EQ(promised.condition, Condition::kWarn);
+  EXPECT_THAT(promised.message, ::testing::HasSubstr("more than there is"));
+}
+
+TEST(Doctor, SaysForHowManySandboxesTerminalsAreEnough) {
+  const auto findings = examine({.home = ::testing::TempDir(), .server_user = "root"});
+  const auto terminals = std::ranges::find(findings, "terminals", &Finding::name);
+  ASSERT_NE(terminals, findings.end());
+  EXPECT_THAT(terminals->message, ::testing::ContainsRegex("enough for [0-9]+ sandboxes"));
+}
+
 TEST(Doctor, EveryFindingSaysSomething) {
   const auto findings = examine({.home = ::testing::TempDir(), .server_user = "no-such-user-here"});
-  EXPECT_GE(findings.size(), 12U);
+  EXPECT_GE(findings.size(), 13U);
   for (const auto& finding : findings) {
     EXPECT_FALSE(finding.name.empty());
     EXPECT_FALSE(finding.message.empty()) << finding.name;

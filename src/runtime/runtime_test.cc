@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <filesystem>
 
@@ -21,6 +23,7 @@
 #include "runtime/client.h"
 #include "runtime/messages.h"
 #include "runtime/namespace/testing/tiny_root.h"
+#include "runtime/namespace/testing/undying.h"
 #include "runtime/server.h"
 
 namespace warren::runtime {
@@ -214,6 +217,40 @@ TEST_F(RuntimeTest, StopsCleanlyWithSandboxesRunning) {
   with_client([](Client& client) -> Task<void> {
     for (int i = 0; i < 3; ++i) co_await make_one(client);
   });
+  EXPECT_EQ(stop_runtime(SIGTERM), 0);
+}
+
+TEST_F(RuntimeTest, WhileOneSandboxIsDyingOthersAreMadeAndAnEndIsClean) {
+  std::unique_ptr<testing::Undying> process;
+  with_client([&](Client& client) -> Task<void> {
+    const auto dying = spec();
+    const auto made = co_await client.create(dying);
+    EXPECT_TRUE(made);
+    const auto connection = co_await client.connect(dying.id);
+    EXPECT_TRUE(connection);
+    if (!connection) co_return;
+    EXPECT_EQ(::write(connection->get(), "sh sleep 1000 >/dev/null 2>&1 & echo x\n", 39), 39);
+    // Only when the shell has ended is the process the child of process 1.
+    std::string said(10, '\0');
+    EXPECT_EQ(::recv(connection->get(), said.data(), said.size(), MSG_WAITALL), 10);
+    EXPECT_THAT(said, HasSubstr("exit 0"));
+    process = std::make_unique<testing::Undying>(testing::child_of(runtime_));
+    bool destroyed = false;
+    const Executor executor = co_await asio::this_coro::executor;
+    asio::co_spawn(
+        executor,
+        [](Client& by, std::string id, bool& into) -> Task<void> {
+          const auto result = co_await by.destroy(std::move(id));
+          into = result.has_value();
+        }(client, dying.id, destroyed),
+        asio::detached);
+    co_await make_one(client);
+    const auto usage = co_await client.usage(dying.id);
+    EXPECT_EQ(usage.error().kind(), ErrorKind::kNotFound) << "its end has begun";
+    EXPECT_FALSE(destroyed);
+  });
+  ::kill(runtime_, SIGTERM);
+  process->let_go();
   EXPECT_EQ(stop_runtime(SIGTERM), 0);
 }
 

@@ -125,6 +125,8 @@ class Runtime {
 
   Task<void> tend() {
     while (true) {
+      for (const auto& info : shared_.templates())
+        asio::co_spawn(context_, driver_.warm(info.name), asio::detached);
       co_await pause(kTendEvery);
       driver_.tend();
     }

@@ -1,5 +1,8 @@
 // The connections to sandboxes' agents: made when a call needs one, shared by all
-// calls of a sandbox, made anew once when they are lost.
+// calls of a sandbox, made anew once when they are lost. An agent that has hung is found
+// out: while calls run, it is asked now and then (SandboxParts::ping_pause). If it does
+// not answer its connection is dropped, which ends the calls, and if it does not answer on
+// new ones either the sandbox is dead.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -39,6 +42,14 @@ class AgentLinks : public std::enable_shared_from_this<AgentLinks> {
  private:
   Task<void> attach(std::shared_ptr<LiveSandbox> sandbox, std::shared_ptr<Signal> done);
   Task<Result<void>> try_attach(std::shared_ptr<LiveSandbox> sandbox);
+  // Sees to it that the sandbox's connection is watched as long as calls run on it.
+  void guard(const std::shared_ptr<LiveSandbox>& sandbox);
+  static Task<void> watch(std::weak_ptr<AgentLinks> links, std::weak_ptr<LiveSandbox> of,
+                          std::uint64_t connection);
+  // Whether the agent has answered, or the connection has gone another way.
+  Task<bool> ping(std::shared_ptr<LiveSandbox> sandbox);
+  // Drops the connection of an agent that has hung and tries whether a new one helps.
+  Task<void> give_up(std::shared_ptr<LiveSandbox> sandbox);
 
   Executor executor_;
   SandboxParts parts_;

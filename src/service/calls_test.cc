@@ -221,6 +221,67 @@ TEST_F(CallsTest, AnAgentThatHangsPastTheDeadlineLosesItsConnection) {
   EXPECT_NE(end.error().message().find("deadline"), std::string::npos);
 }
 
+// A sandbox whose agent hangs at once when calls run on it.
+class HungAgentTest : public CallsTest {
+ protected:
+  void SetUp() override {
+    CallsTest::SetUp();
+    parts_.ping_pause = parts_.ping_limit = parts_.hello_limit = Millis(5);
+    parts_.call_limit = Seconds(60);
+    start();
+  }
+  void hang() { machine(info_).silent = true; }
+  template <typename Answer>
+  void expect_told(const Result<Answer>& answer) {
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().kind(), ErrorKind::kUnavailable);
+    EXPECT_NE(answer.error().message().find("answer"), std::string::npos) << answer.error().message();
+  }
+};
+
+TEST_F(HungAgentTest, HoldsNoTerminalNorQueuedPython) {
+  auto terminal = run(sandboxes_->open_terminal(alice_, info_.id, {}));
+  ASSERT_TRUE(terminal);
+  auto queued = python({.code = "1"});
+  hang();
+  expect_told(run((*terminal)->next()));
+  expect_told(run(queued->next()));
+}
+
+TEST_F(HungAgentTest, HoldsNoFile) {
+  auto writer = run(sandboxes_->write_file(alice_, info_.id, "a", 5));
+  ASSERT_TRUE(writer);
+  hang();
+  expect_told(run(sandboxes_->read_file(alice_, info_.id, "/root/a")));
+  expect_told(run((*writer)->finish()));
+}
+
+TEST_F(HungAgentTest, CostsItsSandboxWhenNewConnectionsDoNotHelp) {
+  auto terminal = run(sandboxes_->open_terminal(alice_, info_.id, {}));
+  ASSERT_TRUE(terminal);
+  hang();
+  expect_told(run((*terminal)->next()));
+  while (!::testing::Test::HasFailure() && runtime_->destroyed.empty()) settle();
+  const auto info = sandboxes_->get(alice_, info_.id);
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->state, SandboxState::kDead);
+  EXPECT_NE(info->state_reason.find("does not answer"), std::string::npos) << info->state_reason;
+}
+
+TEST_F(HungAgentTest, IsToldFromOneThatHasMuchToDo) {
+  parts_.ping_limit = Seconds(60);
+  start();
+  auto terminal = run(sandboxes_->open_terminal(alice_, info_.id, {}));
+  ASSERT_TRUE(terminal);
+  const auto state = stream();
+  const std::size_t before = machine(info_).questions;
+  const std::size_t connections = machine(info_).connections.size();
+  while (machine(info_).questions < before + 4) settle();
+  state->close(R"({"exit_code":0})");
+  EXPECT_EQ(next<Finished>(*terminal).exit_code, 0);
+  EXPECT_EQ(machine(info_).connections.size(), connections);
+}
+
 TEST_F(CallsTest, ASlowReaderIsNoHungAgent) {
   parts_.hang_grace = Millis(-990);
   start();

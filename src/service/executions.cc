@@ -21,9 +21,9 @@ namespace json = boost::json;
 constexpr std::string_view kHome = "/root";
 constexpr std::string_view kShell = "/bin/bash";
 
-// A call on one stream of the agent. It watches the agent: one that is silent past
-// the call's deadline while somebody waits for it has hung, and its connection is
-// dropped, so that no client waits for ever.
+// A call on one stream of the agent. It keeps to its deadline whatever the agent does: one
+// that answers (agent_links.h sees to that) but is silent about this call past its
+// deadline, while somebody waits, is broken, and its connection is dropped.
 class AgentExecution final : public Execution, public std::enable_shared_from_this<AgentExecution> {
  public:
   // `deadline` is nothing for calls that may run as long as they like.
@@ -180,7 +180,9 @@ Task<Error> explain(std::shared_ptr<LiveSandbox> sandbox, std::shared_ptr<AgentL
                     "the sandbox ended while the call ran: " + sandbox->info.state_reason +
                         "; destroy it and create a new one");
   co_return Error(ErrorKind::kUnavailable,
-                  "the connection to the sandbox was lost while the call ran, which has ended it");
+                  sandbox->dropped_because.empty()
+                      ? "the connection to the sandbox was lost while the call ran, which has ended it"
+                      : sandbox->dropped_because);
 }
 
 Task<Result<std::shared_ptr<Execution>>> start_python(Admitted admitted, const Sandboxes::Options& options,

@@ -81,7 +81,10 @@ class FakeAgent final : public runtime::AgentClient {
       co_return fail(ErrorKind::kUnavailable, "closed");
     }
     const bool hello = request["op"] == "info";
-    if (!hello) found->second.calls.push_back(std::move(request));
+    if (hello)
+      ++found->second.questions;
+    else
+      found->second.calls.push_back(std::move(request));
     co_return hello ? Result<boost::json::object>(std::in_place) : found->second.answer;
   }
   void close() override {

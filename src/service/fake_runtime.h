@@ -83,6 +83,7 @@ struct FakeMachine {
   bool silent = false;      // its agent does not answer
   bool breaks_off = false;  // its agent ends every connection
   std::optional<Error> refuse_connect;
+  std::size_t questions = 0;  // whether it is there
   std::vector<boost::json::object> calls;
   Result<boost::json::object> answer{std::in_place};
 

@@ -33,6 +33,14 @@ std::optional<std::string> string_of(const json::object& object, std::string_vie
   return std::string(value->get_string());
 }
 
+// What is UTF-8 comes as NAME, other bytes as NAME_base64.
+std::optional<std::string> bytes_of(const json::object& object, const std::string& name) {
+  auto text = string_of(object, name);
+  if (text) return text;
+  const auto encoded = string_of(object, name + "_base64");
+  return encoded ? decode_base64(*encoded) : std::nullopt;
+}
+
 json::object request_for(std::string_view op, const std::string& path) {
   json::object request;
   request["op"] = op;
@@ -167,11 +175,7 @@ std::optional<FileEntry> entry_of(const json::value& value) {
   if (!value.is_object()) return std::nullopt;
   const json::object& object = value.get_object();
   FileEntry entry;
-  if (auto name = string_of(object, "name")) {
-    entry.name = std::move(*name);
-  } else if (const auto encoded = string_of(object, "name_base64")) {
-    entry.name = decode_base64(*encoded).value_or("");
-  }
+  entry.name = bytes_of(object, "name").value_or("");
   // A name that is a path would lead whoever uses it elsewhere.
   const bool bad_name = entry.name.empty() || entry.name.size() > kMaxPathBytes || entry.name == "." ||
                         entry.name == ".." || entry.name.find('/') != std::string::npos ||
@@ -185,7 +189,7 @@ std::optional<FileEntry> entry_of(const json::value& value) {
   constexpr std::int64_t kLatest = 253'402'300'799'999;
   if (mtime != nullptr && mtime->is_int64())
     entry.modified_at = WallTime(Millis(std::clamp<std::int64_t>(mtime->get_int64(), 0, kLatest)));
-  entry.target = string_of(object, "target").value_or("");
+  entry.target = bytes_of(object, "target").value_or("");
   return entry;
 }
 

@@ -7,7 +7,6 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "service/text.h"
-#include "store/account_repository.h"
 #include "store/database.h"
 #include "store/key_repository.h"
 
@@ -60,6 +59,14 @@ KeyInfo info_of(store::KeyRecord record) {
                  .created_at = record.created_at,
                  .last_used_at = record.last_used_at,
                  .revoked_at = record.revoked_at};
+}
+
+Result<std::vector<KeyInfo>> infos_of(Result<std::vector<store::KeyRecord>> records) {
+  if (!records) return fail(std::move(records).error());
+  std::vector<KeyInfo> infos;
+  infos.reserve(records->size());
+  for (store::KeyRecord& record : *records) infos.push_back(info_of(std::move(record)));
+  return infos;
 }
 
 std::unexpected<Error> refused() {
@@ -121,34 +128,20 @@ Result<NewKey> Keys::create(std::string_view account_id, std::string name, std::
 }
 
 Result<std::vector<KeyInfo>> Keys::list(std::string_view account_id) const {
-  auto records = store::KeyRepository(database_).of_account(account_id);
-  if (!records) return fail(std::move(records).error());
-  std::vector<KeyInfo> infos;
-  infos.reserve(records->size());
-  for (store::KeyRecord& record : *records) infos.push_back(info_of(std::move(record)));
-  return infos;
+  return infos_of(store::KeyRepository(database_).of_account(account_id));
 }
+
+Result<std::vector<KeyInfo>> Keys::list() const { return infos_of(store::KeyRepository(database_).all()); }
 
 Result<void> Keys::revoke(std::string_view account_id, std::string_view key_id) {
   return store::KeyRepository(database_).revoke(account_id, key_id, now_());
 }
 
-Result<std::string> Keys::operator_account() {
-  store::AccountRepository accounts(database_);
-  std::string id;
-  // In one transaction: the server and the command line may both be first.
-  auto made = database_.transaction([&]() -> Result<void> {
-    auto found = accounts.find_operator();
-    if (!found) return fail(std::move(found).error());
-    if (*found) {
-      id = (*found)->id;
-      return {};
-    }
-    id = "acc_" + random_hex(8);
-    return accounts.insert({.id = id, .role = store::AccountRole::kOperator, .created_at = now_()});
-  });
-  if (!made) return fail(std::move(made).error());
-  return id;
+Result<void> Keys::revoke(std::string_view key_id) {
+  auto key = store::KeyRepository(database_).find(key_id);
+  if (!key) return fail(std::move(key).error());
+  if (!*key) return fail(ErrorKind::kNotFound, "no key begins with that prefix");
+  return revoke((*key)->account_id, key_id);
 }
 
 }  // namespace warren::service

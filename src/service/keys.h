@@ -49,11 +49,12 @@ class Keys {
   // that is not of [a-z0-9:._-]; kConflict if there is no such account.
   Result<NewKey> create(std::string_view account_id, std::string name, std::vector<std::string> scopes);
   Result<std::vector<KeyInfo>> list(std::string_view account_id) const;
+  // The keys of every account, oldest first, for the operator.
+  Result<std::vector<KeyInfo>> list() const;
   // kNotFound for a prefix that is not that account's. Revoking twice is fine.
   Result<void> revoke(std::string_view account_id, std::string_view key_id);
-
-  // The operator's account, made on first use.
-  Result<std::string> operator_account();
+  // Whichever account's it is, for the operator.
+  Result<void> revoke(std::string_view key_id);
 
  private:
   store::Database& database_;

@@ -33,8 +33,14 @@ struct LiveSandbox {
   std::shared_ptr<Signal> attaching;
   // Counts connections, so that news of an old one are known as such.
   std::uint64_t connection = 0;
+  // Which of them is being watched; 0 while none is.
+  std::uint64_t watched = 0;
+  // Why the last one was given up, if the agent did not end it.
+  std::string dropped_because;
   // Why the last attempt to connect failed.
   std::string attach_error;
+  // How many attempts in a row have found a silent agent.
+  int silent_attempts = 0;
 
   std::size_t calls = 0;
   Clock::time_point last_call;

@@ -23,7 +23,13 @@ struct SandboxParts {
   Millis hello_limit{10'000};
   // How long the small calls (list, remove …) may take.
   Millis call_limit{30'000};
-  // How far past its deadline a call's end may be silent before the agent counts as hung.
+  // While calls run on a connection, its agent is asked again after so long whether it is
+  // still there, and may take so long to answer; two answers in a row that do not come
+  // end the connection.
+  Millis ping_pause{10'000};
+  Millis ping_limit{10'000};
+  // How far past its deadline a call's end may be silent, while its agent answers, before
+  // it counts as one that the agent will never end.
   Millis hang_grace{30'000};
   // How long a broken call waits for word of what became of its sandbox.
   Millis reason_limit{300};

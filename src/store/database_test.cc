@@ -193,7 +193,8 @@ TEST_F(DatabaseTest, ManyProcessesOpenTheSameNewFileAtOnce) {
     children.push_back(in_child([&] {
       auto database = Database::open(path_);
       if (!database) ::_exit(1);
-      if (!(*database)->run("INSERT INTO accounts VALUES (?, 'member', 0)", {"acc_" + std::to_string(i)}))
+      const std::string id = "acc_" + std::to_string(i);
+      if (!(*database)->run("INSERT INTO accounts VALUES (?, 'member', 0, ?)", {id, id}))
         ::_exit(2);
     }));
   }
@@ -215,7 +216,7 @@ TEST_F(DatabaseTest, AProcessKilledWhileWritingLeavesEveryCommittedRow) {
       for (std::int64_t i = 0;; ++i) {
         const std::string id = "acc_" + std::to_string(round) + "_" + std::to_string(i);
         auto written = (*database)->transaction([&]() -> Result<void> {
-          WARREN_TRY((*database)->run("INSERT INTO accounts VALUES (?, 'member', 0)", {id}));
+          WARREN_TRY((*database)->run("INSERT INTO accounts VALUES (?, 'member', 0, ?)", {id, id}));
           WARREN_TRY((*database)->run("INSERT INTO keys VALUES (?, ?, '', '', '', 0, NULL, NULL)", {id, id}));
           return {};
         });
@@ -253,8 +254,10 @@ class RepositoryTest : public DatabaseTest {
   void SetUp() override {
     database_ = open();
     ASSERT_TRUE(database_);
-    ASSERT_TRUE(AccountRepository(*database_).insert({"acc_a", AccountRole::kOperator, WallTime(Millis(5))}));
-    ASSERT_TRUE(AccountRepository(*database_).insert({"acc_b", AccountRole::kMember, WallTime(Millis(6))}));
+    ASSERT_TRUE(AccountRepository(*database_)
+                    .insert({"acc_a", AccountRole::kOperator, WallTime(Millis(5)), "operator"}));
+    ASSERT_TRUE(
+        AccountRepository(*database_).insert({"acc_b", AccountRole::kMember, WallTime(Millis(6)), "robots"}));
   }
   std::unique_ptr<Database> database_;
 };
@@ -266,9 +269,58 @@ TEST_F(RepositoryTest, ThereIsOneOperator) {
   ASSERT_TRUE(*found);
   EXPECT_EQ((*found)->id, "acc_a");
   EXPECT_EQ((*found)->created_at, WallTime(Millis(5)));
-  auto second = accounts.insert({"acc_c", AccountRole::kOperator, WallTime()});
+  auto second = accounts.insert({"acc_c", AccountRole::kOperator, WallTime(), "second"});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().kind(), ErrorKind::kConflict);
+}
+
+TEST_F(RepositoryTest, AccountsAreFoundByTheirNames) {
+  AccountRepository accounts(*database_);
+  auto found = accounts.find_name("robots");
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ((*found)->id, "acc_b");
+  EXPECT_EQ((*found)->role, AccountRole::kMember);
+  EXPECT_FALSE(*accounts.find_name("acc_b"));
+  EXPECT_EQ(accounts.insert({"acc_c", AccountRole::kMember, WallTime(), "robots"}).error().kind(),
+            ErrorKind::kConflict);
+  ASSERT_TRUE(accounts.insert({"acc_d", AccountRole::kMember, WallTime(Millis(7)), ""}));
+  ASSERT_EQ(accounts.all()->size(), 3U);
+  EXPECT_EQ(accounts.all()->back().name, "acc_d");
+}
+
+TEST_F(RepositoryTest, AnAccountGoesOnlyWhenNothingIsItsOwn) {
+  AccountRepository accounts(*database_);
+  KeyRepository keys(*database_);
+  SandboxRepository sandboxes(*database_);
+  KeyRecord key;
+  key.id = "wrn_12345678";
+  key.account_id = "acc_b";
+  ASSERT_TRUE(keys.insert(key));
+  SandboxRecord sandbox;
+  sandbox.id = "sbx_1";
+  sandbox.account_id = "acc_b";
+  ASSERT_TRUE(sandboxes.insert(sandbox));
+  EXPECT_EQ(accounts.remove("acc_b").error().kind(), ErrorKind::kConflict);
+  ASSERT_TRUE(keys.remove_of_account("acc_b"));
+  EXPECT_EQ(accounts.remove("acc_b").error().kind(), ErrorKind::kConflict);
+  ASSERT_TRUE(sandboxes.remove_of_account("acc_b"));
+  ASSERT_TRUE(accounts.remove("acc_b"));
+  EXPECT_FALSE(*accounts.find_name("robots"));
+  sandbox.id = "sbx_2";
+  EXPECT_EQ(sandboxes.insert(sandbox).error().kind(), ErrorKind::kConflict);
+}
+
+// What the first version of the tables looked like.
+TEST_F(RepositoryTest, AccountsThatHadNoNamesGetThem) {
+  ASSERT_TRUE(database_->run("DROP INDEX account_names"));
+  ASSERT_TRUE(database_->run("DROP INDEX sandboxes_of_account"));
+  ASSERT_TRUE(database_->run("ALTER TABLE accounts DROP COLUMN name"));
+  ASSERT_TRUE(database_->run("PRAGMA user_version = 1"));
+  database_ = open();
+  ASSERT_TRUE(database_);
+  AccountRepository accounts(*database_);
+  EXPECT_EQ(accounts.find_name("operator")->value().id, "acc_a");
+  EXPECT_EQ(accounts.find_name("acc_b")->value().id, "acc_b");
 }
 
 TEST_F(RepositoryTest, KeysComeBackAsTheyWere) {
@@ -296,6 +348,7 @@ TEST_F(RepositoryTest, KeysComeBackAsTheyWere) {
   EXPECT_FALSE(*keys.find("wrn_00000000"));
   EXPECT_EQ(keys.of_account("acc_a")->size(), 1U);
   EXPECT_TRUE(keys.of_account("acc_b")->empty());
+  EXPECT_EQ(keys.all()->size(), 1U);
 }
 
 TEST_F(RepositoryTest, AKeyNeedsItsAccount) {

@@ -44,6 +44,17 @@ Value nullable(const std::optional<WallTime>& time) {
   return to_millis(*time);
 }
 
+constexpr std::string_view kSelect =
+    "SELECT id, account_id, name, digest, scopes, created_ms, last_used_ms, revoked_ms FROM keys ";
+
+Result<std::vector<KeyRecord>> records_of(Result<std::vector<Row>> rows) {
+  if (!rows) return fail(std::move(rows).error());
+  std::vector<KeyRecord> keys;
+  keys.reserve(rows->size());
+  for (const Row& row : *rows) keys.push_back(record_of(row));
+  return keys;
+}
+
 }  // namespace
 
 Result<void> KeyRepository::insert(const KeyRecord& key) {
@@ -56,25 +67,19 @@ Result<void> KeyRepository::insert(const KeyRecord& key) {
 }
 
 Result<std::optional<KeyRecord>> KeyRepository::find(std::string_view id) const {
-  auto rows = database_.run(
-      "SELECT id, account_id, name, digest, scopes, created_ms, last_used_ms, revoked_ms "
-      "FROM keys WHERE id = ?",
-      {std::string(id)});
-  if (!rows) return fail(std::move(rows).error());
-  if (rows->empty()) return std::nullopt;
-  return record_of(rows->front());
+  auto keys = records_of(database_.run(std::string(kSelect) + "WHERE id = ?", {std::string(id)}));
+  if (!keys) return fail(std::move(keys).error());
+  if (keys->empty()) return std::nullopt;
+  return std::move(keys->front());
 }
 
 Result<std::vector<KeyRecord>> KeyRepository::of_account(std::string_view account_id) const {
-  auto rows = database_.run(
-      "SELECT id, account_id, name, digest, scopes, created_ms, last_used_ms, revoked_ms "
-      "FROM keys WHERE account_id = ? ORDER BY created_ms, id",
-      {std::string(account_id)});
-  if (!rows) return fail(std::move(rows).error());
-  std::vector<KeyRecord> keys;
-  keys.reserve(rows->size());
-  for (const Row& row : *rows) keys.push_back(record_of(row));
-  return keys;
+  return records_of(database_.run(std::string(kSelect) + "WHERE account_id = ? ORDER BY created_ms, id",
+                                  {std::string(account_id)}));
+}
+
+Result<std::vector<KeyRecord>> KeyRepository::all() const {
+  return records_of(database_.run(std::string(kSelect) + "ORDER BY created_ms, id"));
 }
 
 Result<void> KeyRepository::note_use(std::string_view id, WallTime time) {
@@ -89,6 +94,11 @@ Result<void> KeyRepository::revoke(std::string_view account_id, std::string_view
       {to_millis(time), std::string(id), std::string(account_id)});
   if (!rows) return fail(std::move(rows).error());
   if (rows->empty()) return fail(ErrorKind::kNotFound, "no key of this account begins with that prefix");
+  return {};
+}
+
+Result<void> KeyRepository::remove_of_account(std::string_view account_id) {
+  WARREN_TRY(database_.run("DELETE FROM keys WHERE account_id = ?", {std::string(account_id)}));
   return {};
 }
 

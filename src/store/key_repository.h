@@ -34,9 +34,13 @@ class KeyRepository {
   Result<std::optional<KeyRecord>> find(std::string_view id) const;
   // Oldest first.
   Result<std::vector<KeyRecord>> of_account(std::string_view account_id) const;
+  // Of every account, oldest first.
+  Result<std::vector<KeyRecord>> all() const;
   Result<void> note_use(std::string_view id, WallTime time);
   // Keeps the time of the first revocation. kNotFound if the account has no such key.
   Result<void> revoke(std::string_view account_id, std::string_view id, WallTime time);
+  // As if the account had never had one.
+  Result<void> remove_of_account(std::string_view account_id);
 
  private:
   Database& database_;

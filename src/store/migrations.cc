@@ -41,6 +41,13 @@ CREATE TABLE sandboxes (
   dead_reason   TEXT                       -- NULL while it lives
 ) STRICT, WITHOUT ROWID;
 )sql"),
+    // Accounts have names for people.
+    std::string_view(R"sql(
+ALTER TABLE accounts ADD COLUMN name TEXT NOT NULL DEFAULT '';
+UPDATE accounts SET name = CASE role WHEN 'operator' THEN 'operator' ELSE id END;
+CREATE UNIQUE INDEX account_names ON accounts (name);
+CREATE INDEX sandboxes_of_account ON sandboxes (account_id);
+)sql"),
 };
 
 }  // namespace

@@ -54,4 +54,9 @@ Result<void> SandboxRepository::remove(std::string_view id) {
   return {};
 }
 
+Result<void> SandboxRepository::remove_of_account(std::string_view account_id) {
+  WARREN_TRY(database_.run("DELETE FROM sandboxes WHERE account_id = ?", {std::string(account_id)}));
+  return {};
+}
+
 }  // namespace warren::store

@@ -42,6 +42,8 @@ class SandboxRepository {
   Result<void> mark_dead(std::string_view id, std::string_view reason);
   // Nothing happens if there is no such row.
   Result<void> remove(std::string_view id);
+  // The same for all that the account has.
+  Result<void> remove_of_account(std::string_view account_id);
 
  private:
   Database& database_;

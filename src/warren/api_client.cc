@@ -56,13 +56,12 @@ Error refusal(int status, const std::string& body) {
   return {kind_of(status), fmt::format("the server answered {}", status)};
 }
 
-// The address in HOME/run/address, which the running supervisor wrote, or the configured one.
-std::string served_address(const Config& config) {
-  const auto written = read_small_file(config.run_dir() + "/address");
-  return written ? trimmed(*written) : config.listen.text();
-}
-
 }  // namespace
+
+std::string local_url(const Config& config) {
+  const auto written = read_small_file(config.run_dir() + "/address");
+  return "http://" + (written ? trimmed(*written) : config.listen.text());
+}
 
 Result<Access> find_access(const Config& config) {
   Access access;
@@ -72,7 +71,7 @@ Result<Access> find_access(const Config& config) {
     access.url = url;
   } else {
     const bool told = listen != nullptr && *listen != '\0';
-    access.url = "http://" + (told ? config.listen.text() : served_address(config));
+    access.url = told ? "http://" + config.listen.text() : local_url(config);
   }
   const char* key = std::getenv("WARREN_KEY");
   if (key != nullptr && *key != '\0') {

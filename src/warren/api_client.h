@@ -23,6 +23,10 @@ struct Access {
 // kUnauthorized, saying what to set, where there is no key that this user can read.
 Result<Access> find_access(const Config& config);
 
+// Where the server of this home serves: what the running one wrote into HOME/run/address,
+// or the configured address.
+std::string local_url(const Config& config);
+
 class ApiClient {
  public:
   static Result<std::shared_ptr<ApiClient>> make(Executor executor, const Access& access);

@@ -14,8 +14,13 @@ Result<int> with_server(const std::function<Task<Result<int>>(std::shared_ptr<Ap
   if (!config) return std::unexpected(config.error());
   const auto access = find_access(*config);
   if (!access) return std::unexpected(access.error());
+  return with_server(*access, body);
+}
+
+Result<int> with_server(const Access& access,
+                        const std::function<Task<Result<int>>(std::shared_ptr<ApiClient>)>& body) {
   boost::asio::io_context context(1);
-  auto client = ApiClient::make(context.get_executor(), *access);
+  auto client = ApiClient::make(context.get_executor(), access);
   if (!client) return std::unexpected(std::move(client).error());
 
   std::optional<Result<int>> result;

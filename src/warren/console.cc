@@ -1,6 +1,7 @@
 #include "warren/console.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 
 #include "base/unique_fd.h"
+#include "base/utf8.h"
 
 namespace warren::cli {
 namespace {
@@ -27,6 +29,28 @@ Result<void> print(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return {};
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text.front());
+    const std::size_t size = byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    const bool is_whole = valid_utf8_prefix(text.substr(0, size)) == size;
+    // U+0080 to U+009F are control characters too.
+    const bool is_control = byte < 0x20 || byte == 0x7f ||
+                            (byte == 0xc2 && is_whole && static_cast<unsigned char>(text[1]) < 0xa0);
+    const bool as_it_is = is_whole && !is_control;
+    if (as_it_is) {
+      out += text.substr(0, size);
+    } else if (byte == '\n' || byte == '\t') {
+      out += byte == '\n' ? "\\n" : "\\t";
+    } else {
+      out += fmt::format("\\x{:02x}", byte);
+    }
+    text.remove_prefix(as_it_is ? size : 1);
+  }
+  return out;
 }
 
 Result<std::string> read_whole(const std::string& path) {

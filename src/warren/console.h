@@ -11,6 +11,10 @@ namespace warren::cli {
 // Writes all of it. kUnavailable if nobody reads any more (a closed pipe).
 Result<void> print(int fd, std::string_view bytes);
 
+// Text as it may be shown on a terminal, whoever wrote it: control characters and bytes
+// that are no UTF-8 stand as \n, \t or \x1b.
+std::string printable(std::string_view text);
+
 // All of a file, or of standard input for "-".
 Result<std::string> read_whole(const std::string& path);
 

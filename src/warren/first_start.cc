@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "service/accounts.h"
 #include "service/keys.h"
 #include "store/database.h"
 #include "warren/privileges.h"
@@ -14,9 +15,9 @@ namespace {
 Result<std::string> make_key_if_needed(const Config& config, bool on_file) {
   auto database = store::Database::open(config.database_file());
   if (!database) return std::unexpected(std::move(database).error());
-  service::Keys keys(**database);
-  const auto account = keys.operator_account();
+  const auto account = service::Accounts(**database).operator_account();
   if (!account) return std::unexpected(account.error());
+  service::Keys keys(**database);
   const auto known = keys.list(*account);
   if (!known) return std::unexpected(known.error());
   if (on_file && !known->empty()) return std::string();

@@ -19,6 +19,7 @@ int run(int argc, char** argv) {
   Action chosen;
   warren::cli::add_serve_commands(app, chosen);
   warren::cli::add_sandbox_commands(app, chosen);
+  warren::cli::add_account_commands(app, chosen);
   warren::cli::add_key_commands(app, chosen);
   warren::cli::add_template_commands(app, chosen);
   warren::cli::add_mcp_command(app, chosen);

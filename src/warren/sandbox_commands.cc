@@ -31,6 +31,7 @@ struct Options {
   std::string cwd;
   std::vector<std::string> env;
   std::int64_t timeout_seconds = 0;
+  bool recursive = false;
   std::string source;
   std::string target;
 };
@@ -147,7 +148,7 @@ Task<Result<int>> shell(std::shared_ptr<ApiClient> client, Shared options) {
 }
 
 Task<Result<int>> copy(std::shared_ptr<ApiClient> client, Shared options) {
-  return copy_file(std::move(client), options->source, options->target);
+  return copy_files(std::move(client), options->source, options->target);
 }
 
 Task<Result<int>> remove(std::shared_ptr<ApiClient> client, Shared options) {
@@ -225,10 +226,11 @@ void add_sandbox_commands(CLI::App& app, Action& chosen) {
   open_shell->add_option("command", options->command, "What to run in it (default: a login shell)");
   choose(open_shell, chosen, options, shell);
 
-  auto* copy_files = sandbox->add_subcommand("cp", "Copy a file into a sandbox or out of one");
-  copy_files->add_option("source", options->source, "A local path, -, or SANDBOX:PATH")->required();
-  copy_files->add_option("target", options->target, "SANDBOX:PATH, a local path, or -")->required();
-  choose(copy_files, chosen, options, copy);
+  auto* copy_command = sandbox->add_subcommand("cp", "Copy files and folders into a sandbox or out of one");
+  copy_command->add_option("source", options->source, "A local path, -, or SANDBOX:PATH")->required();
+  copy_command->add_option("target", options->target, "SANDBOX:PATH, a local path, or -")->required();
+  copy_command->add_flag("-r,--recursive", options->recursive, "Folders are copied whole without it too");
+  choose(copy_command, chosen, options, copy);
 
   auto* destroy = sandbox->add_subcommand("rm", "Destroy sandboxes");
   destroy->add_option("sandbox", options->sandboxes, "Their ids or names")->required();

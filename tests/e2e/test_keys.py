@@ -1,11 +1,9 @@
-"""Keys and accounts, as the command line and the faces see them."""
+"""Keys, as the command line and the faces see them."""
 
 import os
 import stat
 
 from warren_client import Client, eventually
-
-UNKNOWN = "sbx_" + "0" * 32
 
 
 def test_the_first_start_makes_a_key_only_root_can_read(warren):
@@ -50,32 +48,6 @@ def test_the_database_holds_no_key(warren):
                 if secret in file.read(1 << 24):
                     found.append(path)
     assert found == []
-
-
-def other_account(warren, name):
-    """A second account's key, put into the database as the server would: accounts are
-    made by a face that is still to come."""
-    return warren.key_of_another_account(name)
-
-
-def test_another_account_s_sandbox_is_404(warren, client, sandbox):
-    stranger = Client(warren.url, other_account(warren, "stranger"))
-    assert stranger.list() == []
-    own = stranger.create()
-    for method, path, body in (("GET", sandbox.path, None), ("DELETE", sandbox.path, None),
-                               ("POST", sandbox.path + "/exec", {"code": "1"}),
-                               ("GET", sandbox.path + "/files?path=/etc/hostname", None),
-                               ("PUT", sandbox.path + "/files?path=/root/x", b"x"),
-                               ("DELETE", sandbox.path + "/files?path=/root/x", None)):
-        theirs = stranger.request(method, path, body)
-        nobodys = stranger.request(method, path.replace(sandbox.id, UNKNOWN), body)
-        assert theirs.status == nobodys.status == 404
-        assert theirs.body.replace(sandbox.id.encode(), b"") == nobodys.body.replace(UNKNOWN.encode(), b"")
-    for tool, arguments in (("run_bash", {"command": "true"}), ("destroy_sandbox", {}), ("list_files", {})):
-        assert "there is no sandbox" in stranger.tool_error(tool, sandbox_id=sandbox.id, **arguments)
-    assert own.id not in client.ids() and sandbox.id not in stranger.ids()
-    sandbox.works()
-    own.destroy()
 
 
 def test_nothing_of_a_client_is_in_the_logs(warren, client, sandbox):

@@ -111,6 +111,32 @@ def test_no_more_sandboxes_than_the_tier_has(start_server):
     client.create().works()
 
 
+def test_a_sandbox_that_is_dying_holds_up_nobody(warren, client, make_sandbox):
+    dying = make_sandbox()
+    dying.bash_ok("setsid sleep 913 >/dev/null 2>&1 & true")
+    destroyed = threading.Thread(target=dying.destroy)
+    with host.Undying(warren.inside("sleep", "913")[0].pid):
+        destroyed.start()
+        eventually(lambda: not dying.exists(), 60, "the destroy's beginning")
+        for _ in range(3):
+            other = client.create()
+            other.works()
+            other.destroy()
+            assert not other.exists()
+        assert destroyed.is_alive(), "it was told to be gone while its processes were there"
+    destroyed.join(60)
+    assert not destroyed.is_alive()
+
+
+def test_unwritten_data_of_one_sandbox_delays_no_end(client, make_sandbox):
+    """Four writers that wait for the disk: what they wrote goes with the sandbox and is not written out first."""
+    dirty = make_sandbox()
+    dirty.bash_ok("for i in 1 2 3 4; do setsid dd if=/dev/zero of=/root/$i bs=1M count=200 conv=fsync "
+                  ">/dev/null 2>&1 & done; true")
+    done, _ = in_parallel([lambda: dirty.destroy() or True, lambda: client.create().destroy()])
+    assert done and not dirty.exists()
+
+
 def books(warren):
     """What the instance has, for comparison before and after."""
     runtime, server = warren.runtime_pid, warren.server_pid

@@ -177,3 +177,52 @@ def test_a_restart_by_sigterm_ends_sandboxes_and_says_so(start_server):
     warren.launch()
     eventually(lambda: all(s["state"] == "dead" for s in warren.client.list()), BOUND)
     warren.client.create().works()
+
+
+def dying_sandbox(warren):
+    """A sandbox in which a process will not die, and the thread that is to destroy it."""
+    sandbox = warren.client.create()
+    sandbox.bash_ok("setsid sleep 914 >/dev/null 2>&1 & true")
+
+    def destroy():
+        try:
+            warren.client.request("DELETE", sandbox.path)
+        except (OSError, http.client.HTTPException):
+            pass
+
+    return sandbox, host.Undying(warren.inside("sleep", "914")[0].pid), threading.Thread(target=destroy)
+
+
+@pytest.mark.parametrize("role", ["server", "runtime"])
+def test_killed_while_a_sandbox_is_dying_nothing_is_orphaned(start_server, role):
+    warren = start_server()
+    warren.client.create().destroy()
+    clean_cgroups = len(warren.cgroup_folders())
+    sandbox, undying, destroyed = dying_sandbox(warren)
+    old = warren.child(role)
+    with undying:
+        destroyed.start()
+        eventually(lambda: not sandbox.exists(), BOUND, "the destroy's beginning")
+        warren.look()
+        kill(old)
+        destroyed.join(BOUND)
+    replaced(warren, role, old)
+    assert not sandbox.exists()
+    eventually(lambda: not warren.agents(), BOUND, "no orphan")
+    eventually(lambda: warren.uppers() == [], BOUND, "no orphaned subvolume")
+    eventually(lambda: len(warren.cgroup_folders()) <= clean_cgroups, BOUND, "no orphaned cgroup")
+
+
+def test_a_sigterm_while_a_sandbox_is_dying_leaves_nothing(start_server):
+    warren = start_server()
+    sandbox, undying, destroyed = dying_sandbox(warren)
+    stopped = threading.Thread(target=warren.stop)
+    with undying:
+        destroyed.start()
+        eventually(lambda: not sandbox.exists(), BOUND, "the destroy's beginning")
+        stopped.start()
+        eventually(lambda: "sandboxes end" in warren.log(), BOUND, "the runtime's stop")
+    stopped.join(BOUND)
+    destroyed.join(BOUND)
+    assert not stopped.is_alive() and warren.process.poll() == 0, warren.log()
+    warren.assert_nothing_left()

@@ -1,11 +1,15 @@
 // What a sandbox sees and may do, looked at from inside. Needs root; fails without.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
+#include "base/unique_fd.h"
 #include "linux/text_file.h"
+#include "runtime/namespace/root.h"
 #include "runtime/namespace/testing/fixture.h"
 
 namespace warren::runtime {
@@ -151,6 +155,23 @@ TEST_F(Confinement, ItHasANameAndLoopback) {
 TEST_F(Confinement, NumbersOfProcessesBeginSomewhereElseInEachSandbox) {
   const auto other = make();
   EXPECT_NE(run(other, "echo $$").output, out("echo $$"));
+}
+
+TEST_F(Confinement, TerminalsAreLimitedForEachSandbox) {
+  const auto open_one = [this](const std::string& id) {
+    const std::string path = "/proc/" + std::to_string(driver_->process_of(id)) + "/root/dev/pts/ptmx";
+    return UniqueFd(::open(path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  };
+  std::vector<UniqueFd> held;
+  for (int i = 0; i < kMostTerminals; ++i) {
+    held.push_back(open_one(id_));
+    ASSERT_TRUE(held.back()) << "terminal " << i;
+  }
+  EXPECT_FALSE(open_one(id_));
+  EXPECT_EQ(errno, ENOSPC);
+  EXPECT_TRUE(open_one(make())) << "another sandbox has its own";
+  held.pop_back();
+  EXPECT_TRUE(open_one(id_));
 }
 
 }  // namespace

@@ -137,7 +137,9 @@ Result<void> die_with_runtime() {
 Result<void> execute_agent(const Inside& inside) {
   WARREN_TRY(inside.filter->install());
   std::array<char, 13> name{"warren-agent"};
-  std::array<char*, 2> arguments{name.data(), nullptr};
+  // The runtime answers, whether it has one or not.
+  std::array<char, 17> ask{"--ask-for-runner"};
+  std::array<char*, 3> arguments{name.data(), ask.data(), nullptr};
   std::array<char*, 1> environment{nullptr};
   ::syscall(SYS_execveat, kAgent, "", arguments.data(), environment.data(), AT_EMPTY_PATH);
   return fail_errno("execute the agent");

@@ -13,7 +13,9 @@ add_library(
   namespace/pool_btrfs.cc
   namespace/pool_plain.cc
   namespace/root.cc
+  namespace/runners.cc
   namespace/slots.cc
+  namespace/start.cc
   namespace/tear_down.cc
   namespace/twin/inspection.cc
   namespace/twin/keeper.cc
@@ -28,7 +30,11 @@ add_executable(stub_agent namespace/testing/stub_agent.cc)
 target_compile_options(stub_agent PRIVATE -Wall -Wextra -Wpedantic -Werror)
 target_link_options(stub_agent PRIVATE -static)
 
-add_library(warren_namespace_testing STATIC namespace/testing/fixture.cc namespace/testing/tiny_root.cc)
+add_library(
+  warren_namespace_testing STATIC
+  namespace/testing/fixture.cc
+  namespace/testing/tiny_root.cc
+  namespace/testing/undying.cc)
 target_link_libraries(warren_namespace_testing PUBLIC warren_namespace_driver GTest::gtest)
 target_compile_definitions(warren_namespace_testing PUBLIC WARREN_STUB_AGENT="$<TARGET_FILE:stub_agent>")
 add_dependencies(warren_namespace_testing stub_agent)
@@ -37,10 +43,17 @@ warren_test(
   namespace_driver_test
   SOURCES
   namespace/confinement_test.cc
+  namespace/disk_space_test.cc
   namespace/namespace_driver_test.cc
+  namespace/pool_test.cc
   namespace/slots_test.cc
   LIBS
   warren_namespace_testing)
+
+# The same sandboxes in a pool without btrfs, and so without disk limits.
+add_test(NAME namespace_driver_test_plain_pool
+  COMMAND namespace_driver_test "--gtest_filter=Confinement.*:NamespaceDriverTest.*-*TheDiskHasAnEnd:*SmallFilesFill*")
+set_tests_properties(namespace_driver_test_plain_pool PROPERTIES ENVIRONMENT WARREN_TEST_PLAIN_POOL=1 TIMEOUT 120)
 
 add_executable(fork_probe namespace/testing/fork_probe.cc)
 target_compile_options(fork_probe PRIVATE -Wall -Wextra -Wpedantic -Werror)

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/mount.h>
 
 #include <array>
 #include <boost/asio/as_tuple.hpp>
@@ -13,13 +12,10 @@
 
 #include "base/ids.h"
 #include "base/log.h"
-#include "linux/mounts.h"
-#include "linux/namespaces.h"
 #include "linux/packets.h"
-#include "linux/text_file.h"
 #include "runtime/namespace/agent_image.h"
-#include "runtime/namespace/inside.h"
 #include "runtime/namespace/sandbox.h"
+#include "runtime/namespace/start.h"
 #include "runtime/namespace/tear_down.h"
 #include "runtime/waiting.h"
 
@@ -29,8 +25,8 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::size_t kRememberedIds = 65536;
-// Where a create that the kernel's memory pressure meets should look first.
-constexpr const char* kOomScoreAdj = "500";
+// Longer than a try takes.
+constexpr Seconds kWarmAgain{120};
 
 std::string instance_name(const std::filesystem::path& home) {
   std::error_code ignored;
@@ -39,23 +35,10 @@ std::string instance_name(const std::filesystem::path& home) {
   return "warren-" + sha256_hex(canonical.string()).substr(0, kDigits);
 }
 
-std::uint32_t random_number() {
-  std::uint32_t number = 0;
-  random_bytes(std::as_writable_bytes(std::span(&number, 1)));
-  return number;
-}
-
 // Host names have no underscore, and people should be able to read them.
 std::string hostname_of(const std::string& id) {
   constexpr std::size_t kDigits = 12;
   return "sbx-" + id.substr(id.find('_') + 1, kDigits);
-}
-
-// Every fork has numbers of its own, far enough below the smallest pid_max.
-std::uint32_t random_first_pid() {
-  constexpr std::uint32_t kLowest = 300;
-  constexpr std::uint32_t kRange = 30'000;
-  return kLowest + random_number() % kRange;
 }
 
 }  // namespace
@@ -111,6 +94,9 @@ Result<void> NamespaceDriver::prepare() {
         steps_ = sandbox.steps;
         sandboxes_.erase(sandbox.id);
       });
+  runners_ = std::make_unique<Runners>(
+      executor_,
+      Runners::Sources{.cgroups = *cgroups_, .filter = *filter_, .slots = slots_, .instance = instance_});
   return {};
 }
 
@@ -142,16 +128,33 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
   WARREN_TRY_CO(admit(spec));
   const auto template_root = options_.template_root(spec.template_name);
   if (!template_root) co_return fail(template_root.error());
+  auto made = co_await make(std::move(spec), *template_root);
+  if (!made) co_return fail(std::move(made.error()));
+  const auto sandbox = *made;
+  if (!runners_->is_warm(sandbox->template_name, *template_root))
+    log::info("sandbox {}: its template is not warm, so its session starts by itself", sandbox->id);
+  else if (const auto given = runners_->give(sandbox); !given)
+    log::warn("sandbox {}: {}; its session starts by itself", sandbox->id, given.error().message());
+  sandbox->steps.finished("session");
+  sandbox->phase = Sandbox::Phase::kThere;
+  steps_ = sandbox->steps;
+  asio::co_spawn(executor_, runners_->serve(sandbox), asio::detached);
+  co_return Result<void>{};
+}
 
+Task<Result<std::shared_ptr<Sandbox>>> NamespaceDriver::make(SandboxSpec spec,
+                                                             std::filesystem::path template_root) {
   const auto sandbox = std::make_shared<Sandbox>();
   sandbox->id = spec.id;
   sandbox->account = spec.account;
+  sandbox->template_name = spec.template_name;
+  sandbox->limits = spec.limits;
   sandbox->steps.start();
   sandboxes_.emplace(spec.id, sandbox);
   Result<void> made;
-  auto lead = build(sandbox, spec, *template_root);
+  auto lead = build(sandbox, spec, template_root);
   if (lead)
-    made = co_await await_agent(std::move(*lead));
+    made = co_await await_agent(std::move(*lead), Clock::now() + options_.deadline);
   else
     made = fail(std::move(lead.error()));
   sandbox->steps.finished("inside");
@@ -159,17 +162,43 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
     made = fail(ErrorKind::kConflict, "it was destroyed while it was being made");
   else if (made && sandbox->ended.is_set())
     made = fail(ErrorKind::kUnavailable, "its first process has ended: " + reason_of(*sandbox));
-  if (made) {
-    sandbox->phase = Sandbox::Phase::kThere;
-    steps_ = sandbox->steps;
-    co_return Result<void>{};
-  }
+  if (made) co_return sandbox;
   tear_down_->begin(sandbox);
   co_await sandbox->ended.wait(Clock::now() + options_.deadline);
   // A full quota or disk here is the host's and not the sandbox's.
   if (made.error().kind() == ErrorKind::kNoSpace)
     made = fail(ErrorKind::kUnavailable, made.error().message());
   co_return fail(std::move(made.error()).in("create sandbox"));
+}
+
+Task<void> NamespaceDriver::warm(std::string template_name) {
+  const auto root = options_.template_root(template_name);
+  if (!root || stopping_ || runners_->is_warm(template_name, *root)) co_return;
+  // One that fails is not tried again and again.
+  auto& not_before = warm_again_[template_name];
+  if (Clock::now() < not_before) co_return;
+  not_before = Clock::now() + kWarmAgain;
+  if (const auto old = runners_->instance_of(template_name)) {
+    runners_->forget(template_name);
+    tear_down_->begin(old);
+  }
+  SandboxSpec spec;
+  spec.id = new_sandbox_id();
+  spec.account = "templates";
+  spec.template_name = template_name;
+  auto made = co_await make(std::move(spec), *root);
+  Result<void> warmed;
+  if (made)
+    warmed = co_await runners_->warm(*made, *root);
+  else
+    warmed = fail(made.error());
+  if (warmed) {
+    warm_again_.erase(template_name);
+    log::info("template {}: warm", template_name);
+    co_return;
+  }
+  log::warn("template {}: no warm session, each starts by itself: {}", template_name, warmed.error().message());
+  if (made) tear_down_->begin(*made);
 }
 
 Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
@@ -183,7 +212,15 @@ Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox,
   const auto upper = pool_->make(sandbox->id, spec.limits.disk_bytes, hostname_of(sandbox->id));
   if (!upper) return fail(upper.error());
   sandbox->steps.finished("upper");
-  return start(sandbox, spec, *entry, template_root, *upper);
+  return start(sandbox, {.cgroup = *entry,
+                         .filter = *filter_,
+                         .agent = agent_.get(),
+                         .first_id = slots_.first_id(*sandbox->slot),
+                         .upper = *upper,
+                         .guest_layer = options_.guest_layer,
+                         .template_root = template_root,
+                         .hostname = hostname_of(sandbox->id),
+                         .limits = spec.limits});
 }
 
 Result<linux_::CgroupEntry> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& spec) {
@@ -205,85 +242,18 @@ Result<linux_::CgroupEntry> NamespaceDriver::make_cgroup(Sandbox& sandbox, const
   return cgroups_->entry(group);
 }
 
-Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
-                                        const linux_::CgroupEntry& entry,
-                                        const std::filesystem::path& template_root,
-                                        const std::filesystem::path& upper) {
-  auto lead = linux_::socket_pair(linux_::SocketKind::kPacket);
-  if (!lead) return fail(lead.error());
-  auto control = linux_::socket_pair(linux_::SocketKind::kPacket);
-  if (!control) return fail(control.error());
-
-  const Inside inside{.lead = lead->second.get(),
-                      .control = control->second.get(),
-                      .oom_kills = entry.oom_kills.get(),
-                      .agent = agent_.get(),
-                      .join = entry.join,
-                      .filter = &*filter_,
-                      .hostname = hostname_of(sandbox->id),
-                      .shm_bytes = spec.limits.memory_bytes / 2,
-                      .open_files = spec.limits.open_files,
-                      .last_pid = random_first_pid()};
-  const std::uint32_t ids = slots_.first_id(*sandbox->slot);
-  auto process = linux_::clone_into_new_namespaces(ids, entry.born_in ? entry.born_in.get() : -1, [&] {
-    // The runtime's ends: while a copy of one is open here, its closing goes unseen.
-    lead->first.reset();
-    control->first.reset();
-    return become_agent(inside);
-  });
+Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox, const StartPlan& plan) {
+  auto process = start_process(plan);
   if (!process) return fail(process.error());
+  sandbox->steps.finished("namespaces");
+  auto begun = let_begin(*process, plan);
   sandbox->pid = process->pid;
   sandbox->process = std::make_shared<asio::posix::stream_descriptor>(executor_, process->pidfd.release());
+  sandbox->control = std::move(process->control);
   asio::co_spawn(executor_, watch(sandbox), asio::detached);
-  sandbox->control = std::move(control->first);
-  lead->second.reset();
-  control->second.reset();
-  const auto begin = [&]() -> Result<void> {
-    WARREN_TRY(linux_::map_ids(sandbox->pid, ids, kIdsPerSlot));
-    WARREN_TRY(linux_::write_text(fmt::format("/proc/{}/oom_score_adj", sandbox->pid), kOomScoreAdj));
-    sandbox->steps.finished("namespaces");
-    return hand_over_layers(*sandbox, lead->first.get(), template_root, upper);
-  };
-  if (auto begun = begin(); !begun) return fail(std::move(begun.error()));
+  if (!begun) return fail(std::move(begun.error()));
   sandbox->steps.finished("layers");
-  return std::move(lead->first);
-}
-
-Result<void> NamespaceDriver::hand_over_layers(const Sandbox& sandbox, int lead,
-                                               const std::filesystem::path& template_root,
-                                               const std::filesystem::path& upper) {
-  const auto ids = linux_::open_user_namespace(sandbox.pid);
-  if (!ids) return fail(ids.error());
-  std::vector<UniqueFd> trees;
-  const auto add = [&](const std::filesystem::path& path,
-                       linux_::MountAttributes attributes) -> Result<void> {
-    auto tree = linux_::clone_idmapped_tree(path.string(), ids->get(), attributes);
-    if (!tree) return fail(std::move(tree.error()));
-    trees.push_back(std::move(*tree));
-    return {};
-  };
-  constexpr linux_::MountAttributes kPlain = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID;
-  WARREN_TRY(add(upper, kPlain));
-  if (!options_.guest_layer.empty()) WARREN_TRY(add(options_.guest_layer, kPlain | MOUNT_ATTR_RDONLY));
-  WARREN_TRY(add(template_root, kPlain | MOUNT_ATTR_RDONLY));
-  std::vector<int> descriptors;
-  for (const auto& tree : trees) descriptors.push_back(tree.get());
-  return linux_::send_packet(lead, "G", descriptors);
-}
-
-Task<Result<void>> NamespaceDriver::await_agent(UniqueFd lead) {
-  constexpr std::size_t kLongest = 4096;
-  const auto deadline = Clock::now() + options_.deadline;
-  const auto socket = std::make_shared<asio::posix::stream_descriptor>(executor_, lead.release());
-  while (true) {
-    const bool ready = co_await wait_readable(socket, deadline);
-    if (!ready) co_return fail(ErrorKind::kTimeout, "the sandbox did not start in time");
-    const auto packet = linux_::receive_packet(socket->native_handle(), kLongest);
-    // It closed on execve.
-    if (!packet && packet.error().kind() == ErrorKind::kUnavailable) co_return Result<void>{};
-    if (!packet) co_return fail(packet.error());
-    if (*packet) co_return fail(ErrorKind::kInternal, (*packet)->bytes);
-  }
+  return std::move(process->lead);
 }
 
 Task<void> NamespaceDriver::watch(std::shared_ptr<Sandbox> sandbox) {

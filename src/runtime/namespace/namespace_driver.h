@@ -28,12 +28,14 @@
 #include "runtime/driver.h"
 #include "runtime/namespace/disk_space.h"
 #include "runtime/namespace/pool.h"
+#include "runtime/namespace/runners.h"
 #include "runtime/namespace/slots.h"
 #include "runtime/namespace/steps.h"
 
 namespace warren::runtime {
 
 struct Sandbox;
+struct StartPlan;
 class TearDown;
 
 // The root file system of a template by its name; kNotFound if there is none.
@@ -73,6 +75,11 @@ class NamespaceDriver final : public Driver {
   std::vector<std::string> sandboxes() const override;
   void on_exit(std::function<void(const Exit&)> told) override { told_ = std::move(told); }
 
+  // Makes the template's warm instance, from which create() then takes its sessions, if
+  // it has none or has been built again. Sandboxes are made without it too, with a session
+  // that starts by itself. To be called every few seconds.
+  Task<void> warm(std::string template_name);
+
   // Ends every sandbox, all at once rather than one after the other, and makes no new
   // one. What does not end before the deadline is left to the destructor.
   Task<void> destroy_all();
@@ -100,13 +107,10 @@ class NamespaceDriver final : public Driver {
   // runs; a sentence that comes on it says why it does not.
   Result<UniqueFd> build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
                          const std::filesystem::path& template_root);
+  // All of a create: the sandbox with its agent running.
+  Task<Result<std::shared_ptr<Sandbox>>> make(SandboxSpec spec, std::filesystem::path template_root);
   Result<linux_::CgroupEntry> make_cgroup(Sandbox& sandbox, const SandboxSpec& spec);
-  Result<UniqueFd> start(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
-                         const linux_::CgroupEntry& entry, const std::filesystem::path& template_root,
-                         const std::filesystem::path& upper);
-  Result<void> hand_over_layers(const Sandbox& sandbox, int lead, const std::filesystem::path& template_root,
-                                const std::filesystem::path& upper);
-  Task<Result<void>> await_agent(UniqueFd lead);
+  Result<UniqueFd> start(const std::shared_ptr<Sandbox>& sandbox, const StartPlan& plan);
   // Reaps process 1 when it ends, and says so.
   Task<void> watch(std::shared_ptr<Sandbox> sandbox);
 
@@ -124,6 +128,8 @@ class NamespaceDriver final : public Driver {
   std::optional<linux_::SeccompFilter> filter_;
   UniqueFd agent_;
   std::unique_ptr<TearDown> tear_down_;
+  std::unique_ptr<Runners> runners_;
+  std::map<std::string, Clock::time_point, std::less<>> warm_again_;
   std::map<std::string, std::shared_ptr<Sandbox>, std::less<>> sandboxes_;
   std::function<void(const Exit&)> told_;
   bool stopping_ = false;

@@ -12,7 +12,9 @@
 
 #include "base/unique_fd.h"
 #include "linux/process.h"
+#include "runtime/driver.h"
 #include "runtime/namespace/steps.h"
+#include "runtime/namespace/twin/twin_fork.h"
 #include "runtime/waiting.h"
 
 namespace warren::runtime {
@@ -26,6 +28,8 @@ struct Sandbox {
 
   std::string id;
   std::string account;
+  std::string template_name;
+  Limits limits;
   Phase phase = Phase::kMaking;
 
   // Each that is set is something to undo.
@@ -35,6 +39,8 @@ struct Sandbox {
   pid_t pid = -1;                                                  // of process 1, until it is reaped
   std::shared_ptr<boost::asio::posix::stream_descriptor> process;  // its pidfd
   UniqueFd control;
+  // Its Python session's process, if the runtime has put one here; null once it has ended.
+  std::shared_ptr<Twin> twin;
 
   // Process 1 is reaped, and with it all others are gone; or there never was one.
   Event ended;

@@ -105,6 +105,8 @@ void TearDown::tend() {
 Result<void> TearDown::end_now(Sandbox& sandbox, Clock::time_point deadline) {
   kill(sandbox);
   sandbox.phase = Sandbox::Phase::kEnding;
+  // A PID namespace ends when the last of its dead is reaped.
+  if (sandbox.twin) end_twin(*sandbox.twin);
   if (sandbox.process && !sandbox.ended.is_set()) {
     const auto ended = linux_::wait_for_exit(sandbox.process->native_handle(), deadline);
     if (!ended) return fail(ended.error());

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -155,7 +156,10 @@ Result<void> enter(Injection& runner, std::uint64_t target, const Berth& berth, 
       CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
   WARREN_TRY(do_call(runner, "setns", SYS_setns, {target, kOthers}));
   WARREN_TRY(close_others(runner));
-  const rlimit files{.rlim_cur = berth.open_files, .rlim_max = berth.open_files};
+  rlimit files{};
+  if (::prlimit(runner.pid(), RLIMIT_NOFILE, nullptr, &files) < 0) return fail_errno("prlimit");
+  // No more than this process has itself, which would take a right over the host.
+  files.rlim_cur = files.rlim_max = std::min<rlim_t>(berth.open_files, files.rlim_max);
   if (::prlimit(runner.pid(), RLIMIT_NOFILE, &files, nullptr) < 0) return fail_errno("prlimit");
   WARREN_TRY(drop_rights(runner, arguments));
   return inspect_runner(runner.pid(), berth);

@@ -1,0 +1,114 @@
+// Real pools of both kinds. Needs root; fails without.
+#include "runtime/namespace/pool.h"
+
+#include <gmock/gmock.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "linux/loop_device.h"
+#include "linux/mounts.h"
+
+namespace warren::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class PoolTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(::geteuid(), 0U) << "these tests mount things and need root";
+    ASSERT_TRUE(linux_::enter_private_mounts());
+    home_ = fs::temp_directory_path() / ("warren-pool-" + random_hex(6));
+    fs::create_directories(home_);
+  }
+  void TearDown() override {
+    close();
+    fs::remove_all(home_);
+  }
+
+  void open(std::uint64_t image_bytes) {
+    auto opened = Pool::open({.home = home_, .image_bytes = image_bytes});
+    ASSERT_TRUE(opened) << opened.error().message();
+    pool_ = std::move(*opened);
+  }
+  void close() {
+    pool_.reset();
+    ::umount2((home_ / "pool").c_str(), 0);
+    // The device goes by itself, a moment later.
+    const auto deadline = Clock::now() + Seconds(20);
+    while (linux_::loop_of((home_ / "pool.img").string()) && Clock::now() < deadline)
+      std::this_thread::sleep_for(Millis(5));
+  }
+
+  fs::path home_;
+  std::unique_ptr<Pool> pool_;
+};
+
+class PoolOfEitherKind : public PoolTest, public ::testing::WithParamInterface<std::uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, PoolOfEitherKind, ::testing::Values(0, 1ULL << 30),
+                         [](const auto& kind) { return kind.param == 0 ? "Plain" : "Btrfs"; });
+
+TEST_P(PoolOfEitherKind, MakesUppersAndRemovesThemWithAllThatIsInThem) {
+  open(GetParam());
+  EXPECT_EQ(pool_->has_quota(), GetParam() != 0);
+  const auto upper = pool_->make("one", 64 << 20, "host");
+  ASSERT_TRUE(upper) << upper.error().message();
+  EXPECT_TRUE(fs::is_regular_file(*upper / "data/etc/hostname"));
+  EXPECT_TRUE(fs::is_directory(*upper / "work"));
+  EXPECT_FALSE(pool_->make("one", 64 << 20, "host")) << "it is there already";
+  EXPECT_FALSE(pool_->make("../two", 64 << 20, "host"));
+  fs::create_directories(*upper / "data/a/b/c");
+  std::ofstream(*upper / "data/a/b/c/file") << "content";
+  fs::create_symlink("/etc/passwd", *upper / "data/a/link");
+  EXPECT_THAT(pool_->uppers(), ElementsAre("one"));
+  EXPECT_TRUE(pool_->remove("one"));
+  EXPECT_THAT(pool_->uppers(), IsEmpty());
+  EXPECT_TRUE(pool_->remove("one")) << "one that is not there is no failure";
+  EXPECT_FALSE(pool_->remove("../one"));
+  EXPECT_TRUE(pool_->make("one", 64 << 20, "host")) << "its name is free at once";
+}
+
+TEST_P(PoolOfEitherKind, FindsAgainWhatAnEarlierOneLeft) {
+  open(GetParam());
+  ASSERT_TRUE(pool_->make("one", 64 << 20, "host"));
+  close();
+  open(GetParam());
+  EXPECT_THAT(pool_->uppers(), ElementsAre("one"));
+}
+
+TEST_F(PoolTest, APlainPoolThatIsClosedHasRemovedEverything) {
+  open(0);
+  const auto upper = pool_->make("one", 0, "host");
+  ASSERT_TRUE(upper);
+  for (int i = 0; i < 2000; ++i) std::ofstream(*upper / ("data/" + std::to_string(i))) << i;
+  ASSERT_TRUE(pool_->remove("one"));
+  pool_.reset();
+  std::vector<std::string> left;
+  for (const auto& entry : fs::recursive_directory_iterator(home_ / "pool"))
+    left.push_back(entry.path().filename().string());
+  EXPECT_THAT(left, ElementsAre("uppers"));
+}
+
+TEST_F(PoolTest, AnImageThatMayBeLargerNowIsMadeLarger) {
+  open(1ULL << 30);
+  const auto before = disk_space(home_ / "pool");
+  ASSERT_TRUE(pool_->make("kept", 64 << 20, "host"));
+  close();
+  open(2ULL << 30);
+  const auto after = disk_space(home_ / "pool");
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(before->total_bytes, 1ULL << 30);
+  EXPECT_EQ(after->total_bytes, 2ULL << 30);
+  EXPECT_THAT(pool_->uppers(), ElementsAre("kept"));
+}
+
+}  // namespace
+}  // namespace warren::runtime

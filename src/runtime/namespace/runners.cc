@@ -1,0 +1,241 @@
+#include "runtime/namespace/runners.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "base/log.h"
+#include "linux/packets.h"
+#include "linux/text_file.h"
+#include "runtime/waiting.h"
+
+namespace warren::runtime {
+namespace {
+
+namespace asio = boost::asio;
+using Descriptor = asio::posix::stream_descriptor;
+
+// How long one copy may take. What exceeds it holds up everybody, and is killed.
+constexpr Millis kForkLimit{2'000};
+constexpr Seconds kWarmLimit{60};
+
+// Where src/repl lies in every sandbox, and the number of its control socket.
+KeeperProgram python_of(const std::filesystem::path& root) {
+  return {.root = root,
+          .argv = {"/usr/bin/python3", "/usr/lib/warren/repl/main.py", std::to_string(kRunnerControl)},
+          // As the agent's default_environment(), and its mark of a given process.
+          .environment = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+                          "USER=root", "LOGNAME=root", "LANG=C.UTF-8", "SHELL=/bin/bash",
+                          "WARREN_RUNNER=session"}};
+}
+
+std::shared_ptr<Descriptor> watched(const Executor& executor, int descriptor) {
+  return std::make_shared<Descriptor>(executor, ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+}
+
+Result<void> say(int control, std::string_view line) {
+  if (::send(control, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
+    return fail_errno("talk to a template's Python");
+  return {};
+}
+
+// Waits for a message of a template's Python, which has run nobody's code yet.
+Task<Result<void>> hear(std::shared_ptr<Descriptor> control, std::string op, Clock::time_point deadline) {
+  std::string heard;
+  const std::string wanted = fmt::format("{{\"op\":\"{}\"", op);
+  std::array<char, 4096> piece;
+  while (heard.find(wanted) == std::string::npos) {
+    const bool ready = co_await wait_readable(control, deadline);
+    if (!ready) co_return fail(ErrorKind::kTimeout, "the template's Python does not start");
+    const ssize_t got = ::recv(control->native_handle(), piece.data(), piece.size(), MSG_DONTWAIT);
+    if (got == 0) co_return fail(ErrorKind::kUnavailable, "the template's Python has ended");
+    if (got > 0) heard.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  co_return Result<void>{};
+}
+
+// The process's number as its own sandbox counts.
+Result<int> number_inside(pid_t pid) {
+  const auto status = linux_::read_text(fmt::format("/proc/{}/status", pid));
+  if (!status) return fail(status.error());
+  const auto line = status->find("\nNSpid:");
+  if (line == std::string::npos) return fail(ErrorKind::kInternal, "no NSpid");
+  const auto end = status->find('\n', line + 1);
+  const auto last = status->find_last_of('\t', end);
+  return std::atoi(status->c_str() + last + 1);
+}
+
+// Waits for the end of a child, and gives its wait status.
+Task<int> reap(std::shared_ptr<Descriptor> pidfd, pid_t pid) {
+  co_await wait_readable(pidfd, Clock::time_point::max());
+  int status = SIGKILL;
+  if (pid > 0) ::waitpid(pid, &status, __WALL | WNOHANG);
+  co_return status;
+}
+
+}  // namespace
+
+struct Runners::Mooring {
+  Berth berth;
+  linux_::TwinEntry entry;
+  std::array<UniqueFd, 4> inside;   // input, output, error, control
+  std::array<UniqueFd, 3> outside;  // control, output, error, as the agent takes them
+};
+
+Runners::Runners(Executor executor, Sources sources)
+    : executor_(std::move(executor)), sources_(std::move(sources)) {}
+
+Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
+  Mooring mooring;
+  auto entry = sources_.cgroups.twin_entry(
+      fmt::format("{}/{}/{}", sources_.instance, sandbox.account, sandbox.id));
+  if (!entry) return fail(entry.error());
+  mooring.entry = std::move(*entry);
+  auto control = linux_::socket_pair(linux_::SocketKind::kStream);
+  if (!control) return fail(control.error());
+  mooring.outside[0] = std::move(control->first);
+  mooring.inside[3] = std::move(control->second);
+  mooring.inside[0].reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!mooring.inside[0]) return fail_errno("open /dev/null");
+  for (const std::size_t stream : {1, 2}) {
+    std::array<int, 2> pipe{};
+    if (::pipe2(pipe.data(), O_CLOEXEC) < 0) return fail_errno("pipe2");
+    mooring.outside[stream].reset(pipe[0]);
+    mooring.inside[stream].reset(pipe[1]);
+  }
+  mooring.berth = {.process_one = sandbox.pid,
+                   .process_one_pidfd = sandbox.process->native_handle(),
+                   .first_id = sources_.slots.first_id(*sandbox.slot),
+                   .memory_join = {},
+                   .join = {},
+                   .filter = &sources_.filter,
+                   .open_files = sandbox.limits.open_files,
+                   .streams = {mooring.inside[0].get(), mooring.inside[1].get(), mooring.inside[2].get(),
+                               mooring.inside[3].get()}};
+  return mooring;
+}
+
+void Runners::keep(const std::shared_ptr<Sandbox>& sandbox, Twin twin) {
+  sandbox->twin = std::make_shared<Twin>(std::move(twin));
+  asio::co_spawn(executor_, watch(sandbox, sandbox->twin), asio::detached);
+}
+
+Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesystem::path root) {
+  const auto deadline = Clock::now() + kWarmLimit;
+  const auto warm = std::make_shared<Warm>();
+  warm->root = root;
+  warm->sandbox = sandbox;
+  warm_.insert_or_assign(sandbox->template_name, warm);
+  auto mooring = moor(*sandbox);
+  if (!mooring) co_return fail(mooring.error());
+  mooring->berth.memory_join = mooring->entry.keeper;
+  mooring->berth.join = mooring->entry.runner;
+  {
+    const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+    auto twin = boot_twin(python_of(root), mooring->berth, limit);
+    if (!twin) co_return fail(twin.error());
+    keep(sandbox, std::move(*twin));
+  }
+  warm->control = std::move(mooring->outside[0]);
+  warm->output = std::move(mooring->outside[1]);
+  const auto control = watched(executor_, warm->control.get());
+  const auto ready = co_await hear(control, "ready", deadline);
+  if (!ready) co_return ready;
+  auto said = say(warm->control.get(), "{\"op\":\"warm\"}\n");
+  if (!said) co_return said;
+  const auto warmed = co_await hear(control, "warmed", deadline);
+  if (!warmed) co_return warmed;
+  const auto twin = sandbox->twin;
+  if (!twin) co_return fail(ErrorKind::kUnavailable, "the template's Python has ended");
+  const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+  auto point = halt_at_fork(
+      *twin, [&] { return say(warm->control.get(), "{\"op\":\"fork\"}\n"); }, limit);
+  if (!point) co_return fail(std::move(point.error()));
+  warm->point = std::move(*point);
+  co_return Result<void>{};
+}
+
+std::shared_ptr<Sandbox> Runners::instance_of(std::string_view template_name) const {
+  const auto found = warm_.find(template_name);
+  return found == warm_.end() ? nullptr : found->second->sandbox;
+}
+
+bool Runners::is_warm(std::string_view template_name, const std::filesystem::path& root) const {
+  const auto found = warm_.find(template_name);
+  return found != warm_.end() && found->second->point && found->second->root == root &&
+         found->second->sandbox->twin;
+}
+
+void Runners::forget(std::string_view template_name) {
+  const auto found = warm_.find(template_name);
+  if (found != warm_.end()) warm_.erase(found);
+}
+
+Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
+  const auto found = warm_.find(sandbox->template_name);
+  if (found == warm_.end() || !found->second->point || !found->second->sandbox->twin)
+    return fail(ErrorKind::kUnavailable, "the template is not warm yet");
+  auto mooring = moor(*sandbox);
+  if (!mooring) return fail(mooring.error());
+  mooring->berth.memory_join = mooring->entry.keeper;
+  mooring->berth.join = mooring->entry.runner;
+  const ForkPoint& point = *found->second->point;
+  const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+  const auto copy = copy_memory(point, limit);
+  if (!copy) return fail(copy.error());
+  auto twin = settle_copy(*copy, point, mooring->berth, limit);
+  if (!twin) return fail(twin.error());
+  const auto number = number_inside(twin->runner);
+  keep(sandbox, std::move(*twin));
+  if (!number) return fail(number.error());
+  const std::array descriptors{mooring->outside[0].get(), mooring->outside[1].get(), mooring->outside[2].get()};
+  return linux_::send_packet(sandbox->control.get(), fmt::format("R {}", *number), descriptors);
+}
+
+Task<void> Runners::watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin> twin) {
+  const int status = co_await reap(watched(executor_, twin->runner_pidfd.get()), twin->runner);
+  twin->runner = -1;
+  // It holds the memory still.
+  if (twin->keeper > 0) ::kill(twin->keeper, SIGKILL);
+  co_await reap(watched(executor_, twin->keeper_pidfd.get()), twin->keeper);
+  twin->keeper = -1;
+  if (sandbox->twin == twin) sandbox->twin.reset();
+  if (sandbox->control) (void)linux_::send_packet(sandbox->control.get(), fmt::format("E {}", status));
+}
+
+Task<void> Runners::serve(std::shared_ptr<Sandbox> sandbox) {
+  // Whatever else it may send, and however often.
+  constexpr std::size_t kLongest = 64;
+  constexpr Millis kBetween{5};
+  const auto control = watched(executor_, sandbox->control.get());
+  while (sandbox->control) {
+    const bool ready = co_await wait_readable(control, Clock::time_point::max());
+    if (!ready || !sandbox->control) co_return;
+    const auto packet = linux_::receive_packet(control->native_handle(), kLongest);
+    if (!packet && packet.error().kind() == ErrorKind::kUnavailable) co_return;
+    if (!packet || !*packet || (*packet)->bytes != "N") {
+      co_await pause(kBetween);
+      continue;
+    }
+    // The old one has been killed, and is about to be gone.
+    while (sandbox->twin && sandbox->control) co_await pause(kBetween);
+    if (!sandbox->control) co_return;
+    auto given = give(sandbox);
+    if (!given && given.error().kind() != ErrorKind::kUnavailable)
+      log::warn("sandbox {}: {}", sandbox->id, given.error().message());
+    if (!given && sandbox->control) (void)linux_::send_packet(sandbox->control.get(), "P");
+    co_await pause(kBetween);
+  }
+}
+
+}  // namespace warren::runtime

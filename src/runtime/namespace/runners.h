@@ -1,0 +1,75 @@
+// Gives sandboxes the process of their Python session: a fork of their template's, which
+// has imported what it should and waits. A template's process lives in a sandbox that
+// nobody talks to, and stands at a fork that never happens.
+//
+// What is given out is a child of this process. When it ends it is reaped here, with its
+// keeper, and the sandbox's agent is told.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/task.h"
+#include "base/unique_fd.h"
+#include "linux/cgroup.h"
+#include "linux/syscall_filter.h"
+#include "runtime/namespace/sandbox.h"
+#include "runtime/namespace/slots.h"
+#include "runtime/namespace/twin/twin_fork.h"
+
+namespace warren::runtime {
+
+class Runners {
+ public:
+  // All of it outlives this.
+  struct Sources {
+    linux_::Cgroups& cgroups;
+    const linux_::SeccompFilter& filter;
+    const Slots& slots;
+    std::string instance;
+  };
+
+  Runners(Executor executor, Sources sources);
+
+  // Makes `sandbox`, whose agent runs, the template's own: starts Python in it, lets it
+  // import what the template names, and halts it at a fork. A minute at most.
+  Task<Result<void>> warm(std::shared_ptr<Sandbox> sandbox, std::filesystem::path root);
+  // The sandbox behind the template, warm or not; null if there is none.
+  std::shared_ptr<Sandbox> instance_of(std::string_view template_name) const;
+  // Whether give() can give what was made from `root`.
+  bool is_warm(std::string_view template_name, const std::filesystem::path& root) const;
+  // Forgets the template's sandbox, which is the caller's to end.
+  void forget(std::string_view template_name);
+
+  // Puts a fork of its template's process into the sandbox and hands it to the agent.
+  // kUnavailable: the template is not warm.
+  Result<void> give(const std::shared_ptr<Sandbox>& sandbox);
+
+  // Answers the agent, whenever it asks for a process, until its control socket ends.
+  Task<void> serve(std::shared_ptr<Sandbox> sandbox);
+
+ private:
+  // A template's process at its fork.
+  struct Warm {
+    std::filesystem::path root;
+    std::shared_ptr<Sandbox> sandbox;
+    UniqueFd control, output;  // the runtime's ends
+    std::optional<ForkPoint> point;
+  };
+  // A sandbox prepared for a new process, and the other ends of that one's streams.
+  struct Mooring;
+
+  Result<Mooring> moor(const Sandbox& sandbox) const;
+  void keep(const std::shared_ptr<Sandbox>& sandbox, Twin twin);
+  Task<void> watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin> twin);
+
+  Executor executor_;
+  Sources sources_;
+  std::map<std::string, std::shared_ptr<Warm>, std::less<>> warm_;
+};
+
+}  // namespace warren::runtime

@@ -1,0 +1,131 @@
+#include "runtime/namespace/start.h"
+
+#include <fmt/format.h>
+#include <linux/close_range.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/this_coro.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "linux/mounts.h"
+#include "linux/namespaces.h"
+#include "linux/packets.h"
+#include "linux/text_file.h"
+#include "runtime/namespace/inside.h"
+#include "runtime/namespace/slots.h"
+#include "runtime/waiting.h"
+
+namespace warren::runtime {
+namespace {
+
+// Where a create that the kernel's memory pressure meets should look first.
+constexpr const char* kOomScoreAdj = "500";
+
+std::uint32_t random_number() {
+  std::uint32_t number = 0;
+  random_bytes(std::as_writable_bytes(std::span(&number, 1)));
+  return number;
+}
+
+// Every sandbox has numbers of its own, far enough below the smallest pid_max.
+std::uint32_t random_first_pid() {
+  constexpr std::uint32_t kLowest = 300;
+  constexpr std::uint32_t kRange = 30'000;
+  return kLowest + random_number() % kRange;
+}
+
+// In the child, which is born with a copy of all that the runtime has open: while it
+// holds another sandbox's socket, or the runtime's end of its own, their closing goes
+// unseen.
+void close_all_but(std::vector<int> kept) {
+  std::ranges::sort(kept);
+  unsigned next = STDERR_FILENO + 1;
+  for (const int fd : kept) {
+    if (fd < 0 || static_cast<unsigned>(fd) < next) continue;
+    if (static_cast<unsigned>(fd) > next) ::syscall(SYS_close_range, next, static_cast<unsigned>(fd) - 1, 0U);
+    next = static_cast<unsigned>(fd) + 1;
+  }
+  ::syscall(SYS_close_range, next, ~0U, 0U);
+}
+
+std::vector<int> needed_by(const Inside& inside) {
+  std::vector<int> needed{inside.lead, inside.control, inside.oom_kills, inside.agent};
+  for (const auto& file : inside.join) needed.push_back(file.get());
+  return needed;
+}
+
+}  // namespace
+
+Result<StartedProcess> start_process(const StartPlan& plan) {
+  auto lead = linux_::socket_pair(linux_::SocketKind::kPacket);
+  if (!lead) return fail(lead.error());
+  auto control = linux_::socket_pair(linux_::SocketKind::kPacket);
+  if (!control) return fail(control.error());
+  const Inside inside{.lead = lead->second.get(),
+                      .control = control->second.get(),
+                      .oom_kills = plan.cgroup.oom_kills.get(),
+                      .agent = plan.agent,
+                      .join = plan.cgroup.join,
+                      .filter = &plan.filter,
+                      .hostname = plan.hostname,
+                      .shm_bytes = plan.limits.memory_bytes / 2,
+                      .open_files = plan.limits.open_files,
+                      .last_pid = random_first_pid()};
+  const std::vector<int> needed = needed_by(inside);
+  const int cgroup = plan.cgroup.born_in ? plan.cgroup.born_in.get() : -1;
+  auto process = linux_::clone_into_new_namespaces(plan.first_id, cgroup, [&] {
+    close_all_but(needed);
+    return become_agent(inside);
+  });
+  if (!process) return fail(process.error());
+  return StartedProcess{.pid = process->pid,
+                        .pidfd = std::move(process->pidfd),
+                        .control = std::move(control->first),
+                        .lead = std::move(lead->first)};
+}
+
+Result<void> let_begin(const StartedProcess& process, const StartPlan& plan) {
+  WARREN_TRY(linux_::map_ids(process.pid, plan.first_id, kIdsPerSlot));
+  WARREN_TRY(linux_::write_text(fmt::format("/proc/{}/oom_score_adj", process.pid), kOomScoreAdj));
+  const auto ids = linux_::open_user_namespace(process.pid);
+  if (!ids) return fail(ids.error());
+  std::vector<UniqueFd> trees;
+  const auto add = [&](const std::filesystem::path& path,
+                       linux_::MountAttributes attributes) -> Result<void> {
+    auto tree = linux_::clone_idmapped_tree(path.string(), ids->get(), attributes);
+    if (!tree) return fail(std::move(tree.error()));
+    trees.push_back(std::move(*tree));
+    return {};
+  };
+  constexpr linux_::MountAttributes kPlain = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID;
+  WARREN_TRY(add(plan.upper, kPlain));
+  if (!plan.guest_layer.empty()) WARREN_TRY(add(plan.guest_layer, kPlain | MOUNT_ATTR_RDONLY));
+  WARREN_TRY(add(plan.template_root, kPlain | MOUNT_ATTR_RDONLY));
+  std::vector<int> descriptors;
+  descriptors.reserve(trees.size());
+  for (const auto& tree : trees) descriptors.push_back(tree.get());
+  return linux_::send_packet(process.lead.get(), "G", descriptors);
+}
+
+Task<Result<void>> await_agent(UniqueFd lead, Clock::time_point deadline) {
+  constexpr std::size_t kLongest = 4096;
+  const Executor executor = co_await boost::asio::this_coro::executor;
+  const auto socket = std::make_shared<boost::asio::posix::stream_descriptor>(executor, lead.release());
+  while (true) {
+    const bool ready = co_await wait_readable(socket, deadline);
+    if (!ready) co_return fail(ErrorKind::kTimeout, "the sandbox did not start in time");
+    const auto packet = linux_::receive_packet(socket->native_handle(), kLongest);
+    // It closed on execve.
+    if (!packet && packet.error().kind() == ErrorKind::kUnavailable) co_return Result<void>{};
+    if (!packet) co_return fail(packet.error());
+    if (*packet) co_return fail(ErrorKind::kInternal, (*packet)->bytes);
+  }
+}
+
+}  // namespace warren::runtime

@@ -1,0 +1,34 @@
+#include "runtime/namespace/testing/undying.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+
+#include "linux/text_file.h"
+
+namespace warren::runtime::testing {
+
+pid_t child_of(pid_t parent) {
+  const auto text = linux_::read_text(fmt::format("/proc/{0}/task/{0}/children", parent));
+  pid_t child = -1;
+  if (text) std::istringstream(*text) >> child;
+  return child > 0 ? child : -1;
+}
+
+Undying::Undying(pid_t parent) : pid_(child_of(parent)) {
+  EXPECT_GT(pid_, 0) << "process " << parent << " has no child";
+  EXPECT_EQ(::ptrace(PTRACE_SEIZE, pid_, nullptr, nullptr), 0) << ::strerror(errno);
+}
+
+void Undying::let_go() {
+  int status = 0;
+  while (pid_ > 0 && ::waitpid(pid_, &status, __WALL) == pid_ && !WIFSIGNALED(status)) continue;
+  pid_ = -1;
+}
+
+}  // namespace warren::runtime::testing

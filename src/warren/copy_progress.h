@@ -1,0 +1,41 @@
+// How far a copy has come: a line on the terminal that standard error is, several times
+// a second, and nothing where it is none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+
+namespace warren::cli {
+
+class CopyProgress {
+ public:
+  CopyProgress();
+  ~CopyProgress();
+  CopyProgress(const CopyProgress&) = delete;
+  CopyProgress& operator=(const CopyProgress&) = delete;
+
+  // The file that is copied now.
+  void begin(std::string_view path);
+  void add(std::uint64_t bytes);
+  // A line that stays, progress or not.
+  void tell(std::string_view sentence);
+
+ private:
+  void show();
+  void clear();
+
+  bool on_terminal_;
+  bool shown_ = false;
+  std::string path_;
+  std::uint64_t files_ = 0;
+  std::uint64_t bytes_ = 0;
+  Clock::time_point next_;
+};
+
+// "12.3 MiB", "17 bytes".
+std::string human_size(std::uint64_t bytes);
+
+}  // namespace warren::cli

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "agent/process_tree.h"
 #include "agent/random.h"
 #include "agent/request.h"
+#include "wire/content.h"
 #include "wire/protocol.h"
 
 namespace warren::agent {
@@ -24,6 +26,8 @@ namespace {
 constexpr std::size_t kMaxQueuedBytes = 64 * 1024 * 1024;
 constexpr Seconds kStartPatience{60};
 constexpr std::size_t kIdleRead = 64 * 1024;
+constexpr std::string_view kLeftOut =
+    "[left out: larger or nested deeper than can be passed on, or with a number out of range]";
 
 std::string_view stream_name(Channel channel) { return channel == Channel::kError ? "stderr" : "stdout"; }
 
@@ -46,6 +50,21 @@ json::object notice_of(std::string_view name, json::value value) {
   json::object notice;
   notice[name] = std::move(value);
   return notice;
+}
+
+std::string text_of(const json::value& value) {
+  return value.is_string() ? std::string(value.get_string()) : std::string();
+}
+
+// The text of the notice of something that a program has made, in whose place stands
+// `otherwise` if a host could not take it. A number may be written longer than it was read.
+std::string passable_notice(std::string_view name, json::value value, json::object otherwise) {
+  const json::object notice = notice_of(name, std::move(value));
+  if (wire::is_passable(notice)) {
+    std::string text = json::serialize(notice);
+    if (text.size() <= wire::kMaxMessage) return text;
+  }
+  return json::serialize(notice_of(name, std::move(otherwise)));
 }
 
 json::object started_notice(std::int64_t call) { return {{"started", true}, {"call", call}}; }
@@ -299,11 +318,20 @@ Task<void> Python::on_message(json::object message) {
   const auto stream = current_->stream;
   if (name == "display" || name == "result") {
     const json::value data = member(message, "data");
-    if (data.is_object()) co_await stream->notice(notice_of(name, data));
+    if (!data.is_object()) co_return;
+    json::object otherwise;
+    otherwise["text/plain"] = kLeftOut;
+    std::string text = passable_notice(name, data, std::move(otherwise));
+    co_await stream->notice_text(std::move(text));
   } else if (name == "error") {
-    message.erase("op");
-    message.erase("id");
-    co_await stream->notice(notice_of("error", std::move(message)));
+    json::object error;
+    for (const char* part : {"name", "value", "traceback"}) error[part] = text_of(member(message, part));
+    json::object otherwise;
+    otherwise["name"] = "";
+    otherwise["value"] = "";
+    otherwise["traceback"] = kLeftOut;
+    std::string text = passable_notice(name, std::move(error), std::move(otherwise));
+    co_await stream->notice_text(std::move(text));
   }
 }
 

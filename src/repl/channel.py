@@ -138,10 +138,15 @@ class Channel:
                 return
 
 
-def _line(message):
-    text = _encode(message) + "\n"
+def encoded(value):
+    """`value` as it is sent."""
+    text = _encode(value)
     try:
         return text.encode()
     except UnicodeEncodeError:
         # Lone surrogates are no Unicode; JSON has no way to say them.
         return text.encode("utf-8", "replace")
+
+
+def _line(message):
+    return encoded(message) + b"\n"

@@ -147,6 +147,37 @@ TEST_F(AgentPythonTest, GarbageFromTheRunnerEndsIt) {
   EXPECT_EQ(notices(python("1+1")), R"({"result":{"text/plain":"2"}})");
 }
 
+TEST_F(AgentPythonTest, WhatAHostCannotTakeCostsItsOwnMessageOnly) {
+  const std::string left_out =
+      R"({"text/plain":"[left out: larger or nested deeper than can be passed on, or with a number out of range]"})";
+  // A call beside it that must not notice.
+  auto beside = agent.client().open({{"op", "exec"}, {"argv", {"/bin/sleep", "1239.5"}}}).value();
+  const auto said = [&](const std::string& data) {
+    return notices(
+        python("os.write(control.fileno(), b'{\"op\":\"display\",\"id\":%d,\"data\":{\"application/json\":' "
+               "% call + " +
+               data + " + b'}}\\n')\nNone"));
+  };
+  EXPECT_EQ(said("b'[1e5, 2]'"), R"({"display":{"application/json":[1E5,2]}})");
+  for (const char* data :
+       {"b'1e400'", "b'1' + b'0' * 400", "b'[' * 1000 + b']' * 1000", "b'[' * 130 + b']' * 130"})
+    EXPECT_EQ(said(data), R"({"display":)" + left_out + "}") << data;
+  // A number grows when it is written again: 0.1 becomes 1E-1.
+  EXPECT_EQ(said("b'[' + b'0.1,' * 2000000 + b'0.1]'"), R"({"display":)" + left_out + "}");
+  EXPECT_EQ(notices(python("send(op='error', id=call, name=[], value=7, traceback='t', more={'a': 1})")),
+            R"({"error":{"name":"","value":"","traceback":"t"}})");
+  EXPECT_EQ(notices(python("1+1")), R"({"result":{"text/plain":"2"}})");
+  beside->cancel();
+  const Answer other = [&] {
+    Answer answer;
+    agent.run([](std::shared_ptr<AgentStream> stream, Answer& answer) -> Task<void> {
+      answer = co_await read_all(std::move(stream));
+    }(beside, answer));
+    return answer;
+  }();
+  EXPECT_TRUE(other.flag("cancelled"));
+}
+
 TEST_F(AgentPythonTest, LateOutputIsDeliveredAsSuch) {
   python("threading.Timer(0.2, lambda: print('afterwards', flush=True)).start()");
   agent.shell("sleep 0.5");

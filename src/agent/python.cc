@@ -1,8 +1,6 @@
 #include "agent/python.h"
 
 #include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
 
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
@@ -12,6 +10,7 @@
 #include "agent/process_tree.h"
 #include "agent/random.h"
 #include "agent/request.h"
+#include "base/exit_status.h"
 #include "wire/content.h"
 #include "wire/protocol.h"
 
@@ -30,14 +29,6 @@ constexpr std::string_view kLeftOut =
     "[left out: larger or nested deeper than can be passed on, or with a number out of range]";
 
 std::string_view stream_name(Channel channel) { return channel == Channel::kError ? "stderr" : "stdout"; }
-
-// How a process ended, for people: "killed by SIGSEGV".
-std::string ending(int status) {
-  if (!WIFSIGNALED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
-  const char* name = ::sigabbrev_np(WTERMSIG(status));
-  return name != nullptr ? std::string("killed by SIG") + name
-                         : "killed by signal " + std::to_string(WTERMSIG(status));
-}
 
 json::value member(const json::object& object, std::string_view name) {
   const json::value* value = object.if_contains(name);
@@ -222,13 +213,13 @@ Task<void> Python::run(std::shared_ptr<Stream> stream, PythonRequest request, Mi
     if (timed_out) exit_code = 124;
     if (cancelled) exit_code = 130;
   } else if (!early) {
-    const int status = runner->status();
+    const ExitStatus ended = exit_status_of(runner->status());
     if (timed_out || cancelled) {
       exit_code = timed_out ? 124 : 130;
     } else {
-      exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-      std::string died = runner->offence().empty() ? ending(status) : runner->offence();
-      if (!runner->killed() && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom.was_kill()) {
+      exit_code = ended.signal != 0 ? 128 + ended.signal : ended.code;
+      std::string died = runner->offence().empty() ? describe(ended) : runner->offence();
+      if (!runner->killed() && ended.signal == SIGKILL && oom.was_kill()) {
         killed_for_memory = true;
         died += ", probably out of memory";
       }
@@ -345,7 +336,8 @@ void Python::on_ended(Runner& runner) {
       said.push_back('\n');
       said += std::string_view(notice.at("late").at("text").get_string());
     }
-    start_failure_ = runner.failure().empty() ? ending(runner.status()) + said : runner.failure();
+    start_failure_ =
+        runner.failure().empty() ? describe(exit_status_of(runner.status())) + said : runner.failure();
   }
   ready_ = false;
   runner_.reset();

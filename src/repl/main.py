@@ -1,9 +1,9 @@
 """The runner: the sandbox's persistent Python session.
 
 The agent starts it as `/usr/bin/python3 /usr/lib/warren/repl/main.py` with
-/dev/null on descriptor 0, pipes on 1 and 2, and on 3 a stream socket on which both
-sides write JSON, one message a line (channel.py says which). It boots, says that
-it is ready, then waits for code to run until the socket ends.
+/dev/null on descriptor 0, pipes on 1 and 2, a pipe on 3 that brings JSON, one message a
+line, and one on 4 that takes the same (channel.py says which). It boots, says that
+it is ready, then waits for code to run until the pipe ends.
 
 Everything else is in the package beside this file. It is loaded under a name no user
 would choose, from a path that is not on sys.path, so that what is called `channel`
@@ -46,7 +46,7 @@ def boot():
     try:
         from _warren_repl.runner import Runner
 
-        runner = Runner(control=3)
+        runner = Runner(source=3, target=4)
     finally:
         sys.path[:] = path
     return runner

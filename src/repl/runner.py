@@ -21,10 +21,10 @@ _KEPT_SOURCE = 8 << 20
 
 
 class Runner:
-    """The session. `control` is the descriptor of the agent's socket."""
+    """The session. `source` and `target` are the descriptors of the agent's pipes."""
 
-    def __init__(self, control):
-        self._channel = Channel(control)
+    def __init__(self, source, target):
+        self._channel = Channel(source, target)
         self._attribution = Attribution(self._channel)
         self._channel.before_send = self._flush
         self._stdout = sys.stdout = sys.__stdout__ = open_stream(1, "stdout", self._attribution)

@@ -137,14 +137,23 @@ TEST_F(AgentPythonTest, ARunnerThatDiesBetweenCallsIsReplacedAndTheNextCallTold)
 }
 
 TEST_F(AgentPythonTest, GarbageFromTheRunnerEndsIt) {
-  Answer answer = python("os.write(control.fileno(), b'rubbish\\n'); import time; time.sleep(60)");
+  Answer answer = python("os.write(target, b'rubbish\\n'); import time; time.sleep(60)");
   EXPECT_EQ(answer.text("died"), "sent garbage to the agent");
   EXPECT_TRUE(answer.flag("restarted"));
-  answer = python("while True: os.write(control.fileno(), b'x' * 65536)");
+  answer = python("while True: os.write(target, b'x' * 65536)");
   EXPECT_EQ(answer.text("died"), "sent too long a message to the agent");
-  answer = python("os.close(control.fileno()); import time; time.sleep(60)");
+  answer = python("os.close(target); import time; time.sleep(60)");
   EXPECT_EQ(answer.text("died"), "closed its connection to the agent");
   EXPECT_EQ(notices(python("1+1")), R"({"result":{"text/plain":"2"}})");
+}
+
+TEST_F(AgentPythonTest, NoDescriptorReachesTheAgent) {
+  // A socket that is slow to close would hold up the agent if it closed it last.
+  const Answer answer = python(
+      "import stat\n"
+      "for fd in (source, target): assert stat.S_ISFIFO(os.fstat(fd).st_mode)\n"
+      "print('pipes')");
+  EXPECT_EQ(answer.output, "pipes\n");
 }
 
 TEST_F(AgentPythonTest, WhatAHostCannotTakeCostsItsOwnMessageOnly) {
@@ -154,7 +163,7 @@ TEST_F(AgentPythonTest, WhatAHostCannotTakeCostsItsOwnMessageOnly) {
   auto beside = agent.client().open({{"op", "exec"}, {"argv", {"/bin/sleep", "1239.5"}}}).value();
   const auto said = [&](const std::string& data) {
     return notices(
-        python("os.write(control.fileno(), b'{\"op\":\"display\",\"id\":%d,\"data\":{\"application/json\":' "
+        python("os.write(target, b'{\"op\":\"display\",\"id\":%d,\"data\":{\"application/json\":' "
                "% call + " +
                data + " + b'}}\\n')\nNone"));
   };

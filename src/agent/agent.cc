@@ -35,7 +35,7 @@ struct ControlMessage {
 
 // The next message, an empty one while there is none; nothing at the socket's end.
 std::optional<ControlMessage> receive(int control) {
-  constexpr std::size_t kMostDescriptors = 3;
+  constexpr std::size_t kMostDescriptors = 4;
   std::array<char, 64> text{};
   iovec part{text.data(), text.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> ancillary{};
@@ -111,11 +111,12 @@ void Agent::take(std::string_view message, std::vector<UniqueFd> descriptors) {
       if (descriptors.size() == 1) accept(std::move(descriptors.front()));
       break;
     case 'R':
-      if (descriptors.size() == 3)
+      if (descriptors.size() == 4)
         python_.give({.pid = number_in(message),
                       .control = std::move(descriptors[0]),
-                      .output = std::move(descriptors[1]),
-                      .error = std::move(descriptors[2])});
+                      .messages = std::move(descriptors[1]),
+                      .output = std::move(descriptors[2]),
+                      .error = std::move(descriptors[3])});
       break;
     case 'P':
       python_.deny();

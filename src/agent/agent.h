@@ -31,8 +31,8 @@ class Agent {
  public:
   // `control` is the SOCK_SEQPACKET socket to the runtime. It says:
   //   C           and a descriptor: a connection, which takes the place of the last
-  //   R PID       and three descriptors: a Python session's process, and this end of its control
-  //               socket, output and error output
+  //   R PID       and four descriptors: a Python session's process, and this end of the pipes of
+  //               messages to it, messages from it, its output and its error output
   //   P           there is none to be had
   //   E STATUS    that process has ended, with this wait status
   //   F           that process is held; it may fork now

@@ -71,6 +71,10 @@ void Stream::send_data(Channel channel, std::string bytes) {
 
 Task<bool> Stream::notice(json::object message) {
   std::string text = json::serialize(message);
+  return notice_text(std::move(text));
+}
+
+Task<bool> Stream::notice_text(std::string text) {
   while (!gone_ && !connection_->session_.may_notice(id_, text.size())) co_await credit_[0].wait();
   if (gone_) co_return false;
   connection_->session_.send_notice(id_, std::move(text));

@@ -43,6 +43,8 @@ class Stream {
 
   // Waits until there is room for it, and sends it. False if the stream is gone.
   Task<bool> notice(boost::json::object message);
+  // The same for one that is JSON text already, of at most wire::kMaxMessage bytes.
+  Task<bool> notice_text(std::string text);
   void close(const boost::json::object& message);
   void close(const Error& error);
 

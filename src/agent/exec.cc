@@ -1,7 +1,6 @@
 #include "agent/exec.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,6 +24,7 @@
 #include "agent/random.h"
 #include "agent/request.h"
 #include "agent/spawn.h"
+#include "base/exit_status.h"
 #include "base/unique_fd.h"
 
 namespace warren::agent {
@@ -236,11 +236,11 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
   if (input) input->close();
 
   json::object result;
-  const int signal = WIFSIGNALED(*status) ? WTERMSIG(*status) : 0;
-  const int own_code = signal != 0 ? 128 + signal : WEXITSTATUS(*status);
+  const ExitStatus ended = exit_status_of(*status);
+  const int own_code = ended.signal != 0 ? 128 + ended.signal : ended.code;
   // A command that traps the signal may end with 0; a deadline never looks like success.
   result["exit_code"] = timed_out ? kTimedOutCode : cancelled ? kCancelledCode : own_code;
-  if (signal != 0) result["signal"] = signal;
+  if (ended.signal != 0) result["signal"] = ended.signal;
   result["timed_out"] = timed_out;
   result["cancelled"] = cancelled;
   result["oom"] = !timed_out && !cancelled && own_code == 128 + SIGKILL && oom.was_kill();

@@ -1,9 +1,8 @@
 #include "agent/python.h"
 
 #include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
 
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <utility>
 
@@ -11,6 +10,8 @@
 #include "agent/process_tree.h"
 #include "agent/random.h"
 #include "agent/request.h"
+#include "base/exit_status.h"
+#include "wire/content.h"
 #include "wire/protocol.h"
 
 namespace warren::agent {
@@ -24,16 +25,10 @@ namespace {
 constexpr std::size_t kMaxQueuedBytes = 64 * 1024 * 1024;
 constexpr Seconds kStartPatience{60};
 constexpr std::size_t kIdleRead = 64 * 1024;
+constexpr std::string_view kLeftOut =
+    "[left out: larger or nested deeper than can be passed on, or with a number out of range]";
 
 std::string_view stream_name(Channel channel) { return channel == Channel::kError ? "stderr" : "stdout"; }
-
-// How a process ended, for people: "killed by SIGSEGV".
-std::string ending(int status) {
-  if (!WIFSIGNALED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
-  const char* name = ::sigabbrev_np(WTERMSIG(status));
-  return name != nullptr ? std::string("killed by SIG") + name
-                         : "killed by signal " + std::to_string(WTERMSIG(status));
-}
 
 json::value member(const json::object& object, std::string_view name) {
   const json::value* value = object.if_contains(name);
@@ -46,6 +41,21 @@ json::object notice_of(std::string_view name, json::value value) {
   json::object notice;
   notice[name] = std::move(value);
   return notice;
+}
+
+std::string text_of(const json::value& value) {
+  return value.is_string() ? std::string(value.get_string()) : std::string();
+}
+
+// The text of the notice of something that a program has made, in whose place stands
+// `otherwise` if a host could not take it. A number may be written longer than it was read.
+std::string passable_notice(std::string_view name, json::value value, json::object otherwise) {
+  const json::object notice = notice_of(name, std::move(value));
+  if (wire::is_passable(notice)) {
+    std::string text = json::serialize(notice);
+    if (text.size() <= wire::kMaxMessage) return text;
+  }
+  return json::serialize(notice_of(name, std::move(otherwise)));
 }
 
 json::object started_notice(std::int64_t call) { return {{"started", true}, {"call", call}}; }
@@ -292,13 +302,13 @@ Task<void> Python::run(std::shared_ptr<Stream> stream, PythonRequest request, Mi
     if (timed_out) exit_code = 124;
     if (cancelled) exit_code = 130;
   } else if (!early) {
-    const int status = runner->status();
+    const ExitStatus ended = exit_status_of(runner->status());
     if (timed_out || cancelled) {
       exit_code = timed_out ? 124 : 130;
     } else {
-      exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-      std::string died = runner->offence().empty() ? ending(status) : runner->offence();
-      if (!runner->killed() && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom.was_kill()) {
+      exit_code = ended.signal != 0 ? 128 + ended.signal : ended.code;
+      std::string died = runner->offence().empty() ? describe(ended) : runner->offence();
+      if (!runner->killed() && ended.signal == SIGKILL && oom.was_kill()) {
         killed_for_memory = true;
         died += ", probably out of memory";
       }
@@ -394,11 +404,20 @@ Task<void> Python::on_message(json::object message) {
   const auto stream = current_->stream;
   if (name == "display" || name == "result") {
     const json::value data = member(message, "data");
-    if (data.is_object()) co_await stream->notice(notice_of(name, data));
+    if (!data.is_object()) co_return;
+    json::object otherwise;
+    otherwise["text/plain"] = kLeftOut;
+    std::string text = passable_notice(name, data, std::move(otherwise));
+    co_await stream->notice_text(std::move(text));
   } else if (name == "error") {
-    message.erase("op");
-    message.erase("id");
-    co_await stream->notice(notice_of("error", std::move(message)));
+    json::object error;
+    for (const char* part : {"name", "value", "traceback"}) error[part] = text_of(member(message, part));
+    json::object otherwise;
+    otherwise["name"] = "";
+    otherwise["value"] = "";
+    otherwise["traceback"] = kLeftOut;
+    std::string text = passable_notice(name, std::move(error), std::move(otherwise));
+    co_await stream->notice_text(std::move(text));
   }
 }
 
@@ -412,7 +431,8 @@ void Python::on_ended(Runner& runner) {
       said.push_back('\n');
       said += std::string_view(notice.at("late").at("text").get_string());
     }
-    start_failure_ = runner.failure().empty() ? ending(runner.status()) + said : runner.failure();
+    start_failure_ =
+        runner.failure().empty() ? describe(exit_status_of(runner.status())) + said : runner.failure();
   }
   ready_ = false;
   runner_.reset();

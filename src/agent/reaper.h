@@ -24,7 +24,8 @@ class Reaper {
 
  private:
   Task<void> run();
-  void reap();
+  // Reaps some of those that have ended; whether there may be more.
+  bool reap();
 
   boost::asio::posix::stream_descriptor signals_;
   std::unordered_map<pid_t, std::function<void(int)>> watched_;

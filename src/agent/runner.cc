@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -36,7 +35,7 @@ namespace {
 constexpr int kOomScore = 300;
 // How long one that was killed has to end.
 constexpr Seconds kLastWait{3};
-constexpr std::size_t kControlRead = 256 * 1024;
+constexpr std::size_t kMessageRead = 256 * 1024;
 // As deep as Python's own JSON goes.
 constexpr std::size_t kMaxDepth = 1100;
 
@@ -57,12 +56,13 @@ Result<std::shared_ptr<Runner>> Runner::start(Executor executor, Reaper& reaper,
                                               const std::vector<std::string>& command, Listener& listener) {
   auto ends = make_pipes(Stdin::kNone);
   if (!ends) return fail(std::move(ends).error());
-  std::array<int, 2> sockets{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
-    return fail_errno("control socket");
+  auto control = make_pipe();
+  if (!control) return fail(std::move(control).error());
+  auto messages = make_pipe();
+  if (!messages) return fail(std::move(messages).error());
   Parts parts;
-  parts.control.reset(sockets[0]);
-  const UniqueFd child_control(sockets[1]);
+  parts.control = std::move(control->second);
+  parts.messages = std::move(messages->first);
   parts.output = std::move(ends->output);
   parts.error = std::move(ends->error);
   WARREN_TRY(watch_all(parts));
@@ -75,7 +75,8 @@ Result<std::shared_ptr<Runner>> Runner::start(Executor executor, Reaper& reaper,
   program.input = ends->child_input.get();
   program.output = ends->child_output.get();
   program.error = ends->child_error.get();
-  program.control = child_control.get();
+  program.control_input = control->first.get();
+  program.control_output = messages->second.get();
   program.oom_score = kOomScore;
   auto child = spawn(program);
   if (!child) return fail(std::move(child).error());
@@ -92,6 +93,7 @@ Result<std::shared_ptr<Runner>> Runner::start(Executor executor, Reaper& reaper,
 Result<std::shared_ptr<Runner>> Runner::adopt(Executor executor, Given given, Listener& listener) {
   Parts parts;
   parts.control = std::move(given.control);
+  parts.messages = std::move(given.messages);
   parts.output = std::move(given.output);
   parts.error = std::move(given.error);
   parts.pid = given.pid;
@@ -104,10 +106,10 @@ Result<std::shared_ptr<Runner>> Runner::adopt(Executor executor, Given given, Li
 
 Result<void> Runner::watch_all(Parts& parts) {
   parts.epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!parts.epoll || !watch(parts.epoll.get(), parts.control.get()) ||
+  if (!parts.epoll || !watch(parts.epoll.get(), parts.messages.get()) ||
       !watch(parts.epoll.get(), parts.output.get()) || !watch(parts.epoll.get(), parts.error.get()))
     return fail_errno("epoll");
-  for (const int fd : {parts.control.get(), parts.output.get(), parts.error.get()})
+  for (const int fd : {parts.control.get(), parts.messages.get(), parts.output.get(), parts.error.get()})
     ::fcntl(fd, F_SETFL, O_NONBLOCK);
   return {};
 }
@@ -116,6 +118,7 @@ Runner::Runner(Executor executor, Parts parts, Listener& listener)
     : executor_(executor),
       output_(std::move(parts.output)),
       error_(std::move(parts.error)),
+      messages_(std::move(parts.messages)),
       control_(executor, parts.control.release()),
       epoll_(executor, parts.epoll.release()),
       child_(std::move(parts.child)),
@@ -143,7 +146,7 @@ Task<void> Runner::run() {
   for (;;) {
     // The end is looked at first: what it left behind is then all read below.
     const bool ended = status_.has_value();
-    const bool open = read_control();
+    const bool open = read_messages();
     const std::size_t output = readable_bytes(output_.get());
     const std::size_t error = readable_bytes(error_.get());
     co_await forward(output_, Channel::kOutput, output);
@@ -151,7 +154,7 @@ Task<void> Runner::run() {
     co_await take_lines();
     if (ended) break;
     if (!open) {
-      // It ends by itself, or has closed the socket and lives on, of no use to anyone.
+      // It ends by itself, or has closed its pipe and lives on, of no use to anyone.
       const auto patience = Clock::now() + Seconds(1);
       while (!status_ && Clock::now() < patience) co_await ended_.wait_until(patience);
       if (!status_) offend("closed its connection to the agent");
@@ -180,12 +183,12 @@ void Runner::drop_ended_pipes() {
   }
 }
 
-bool Runner::read_control() {
+bool Runner::read_messages() {
   const std::size_t old_size = lines_.size();
-  lines_.resize(old_size + kControlRead);
+  lines_.resize(old_size + kMessageRead);
   ssize_t bytes = 0;
   do {
-    bytes = ::read(control_.native_handle(), lines_.data() + old_size, kControlRead);
+    bytes = ::read(messages_.get(), lines_.data() + old_size, kMessageRead);
   } while (bytes < 0 && errno == EINTR);
   lines_.resize(old_size + (bytes > 0 ? static_cast<std::size_t>(bytes) : 0));
   return bytes > 0 || (bytes < 0 && errno == EAGAIN);
@@ -256,7 +259,7 @@ Task<void> Runner::write(std::string line) {
   auto self = shared_from_this();
   std::string_view rest = line;
   while (!rest.empty() && !status_) {
-    const ssize_t bytes = ::send(control_.native_handle(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    const ssize_t bytes = ::write(control_.native_handle(), rest.data(), rest.size());
     if (bytes > 0) {
       rest.remove_prefix(static_cast<std::size_t>(bytes));
     } else if (bytes < 0 && errno == EAGAIN) {

@@ -1,7 +1,11 @@
-// The Python session's process: started, spoken to over its control socket, listened to,
-// ended. Its descriptors: 0 /dev/null, 1 and 2 pipes, 3 a stream socket with one JSON
-// object a line both ways (src/repl/channel.py says which). It flushes its output before
+// The Python session's process: started, spoken to, listened to, ended. Its descriptors:
+// 0 /dev/null, 1 and 2 pipes for its output, 3 and 4 pipes for messages to it and from it,
+// one JSON object a line (src/repl/channel.py says which). It flushes its output before
 // each message, so whatever was in the pipes when a message was read belongs before it.
+//
+// Pipes and not a socket, since a socket brings descriptors too (unix(7), SCM_RIGHTS), and
+// the agent would close what it never asked for: a close(2) may take as long as whoever
+// sent it likes (SO_LINGER).
 #pragma once
 
 #include <sys/types.h>
@@ -48,7 +52,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   // Takes over a process that the runtime has put here; its end is told by end().
   struct Given {
     pid_t pid = 0;
-    UniqueFd control, output, error;
+    UniqueFd control, messages, output, error;  // to it, and from it
   };
   static Result<std::shared_ptr<Runner>> adopt(Executor executor, Given given, Listener& listener);
   // With the wait status.
@@ -76,7 +80,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
  private:
   // What the pieces of a runner are made from.
   struct Parts {
-    UniqueFd output, error, control, epoll;
+    UniqueFd output, error, messages, control, epoll;
     Child child;  // of ours, or none
     pid_t pid = 0;
     std::string mark;
@@ -89,8 +93,8 @@ class Runner : public std::enable_shared_from_this<Runner> {
   static Result<void> watch_all(Parts& parts);
   Task<void> run();
   void drop_ended_pipes();
-  // Reads what the control socket has; false at its end.
-  bool read_control();
+  // Reads the messages that are there; false at their end.
+  bool read_messages();
   Task<void> forward(UniqueFd& pipe, wire::Channel channel, std::size_t bytes);
   Task<void> take_lines();
   Task<void> write(std::string line);
@@ -102,14 +106,15 @@ class Runner : public std::enable_shared_from_this<Runner> {
   Executor executor_;
   UniqueFd output_;
   UniqueFd error_;
-  boost::asio::posix::stream_descriptor control_;
-  boost::asio::posix::stream_descriptor epoll_;  // of all three
+  UniqueFd messages_;
+  boost::asio::posix::stream_descriptor control_;  // messages to it
+  boost::asio::posix::stream_descriptor epoll_;    // of what comes from it
   Child child_;
   const bool adopted_;
   const pid_t pid_;
   const std::string mark_;
   Listener& listener_;
-  std::string lines_;  // from the control socket, not yet taken
+  std::string lines_;  // of messages, not yet taken
   std::size_t searched_ = 0;
   bool killed_ = false;
   std::string offence_;

@@ -78,11 +78,12 @@ void reset_signals() {
     ::close(score);
   }
 
-  // All given descriptors lie above 3, so none is overwritten before it is used.
-  if (::dup2(program.input, 0) < 0 || ::dup2(program.output, 1) < 0 || ::dup2(program.error, 2) < 0)
-    give_up(plan, Step::kDescriptors);
-  if (program.control >= 0 && ::dup2(program.control, 3) < 0) give_up(plan, Step::kDescriptors);
-  ::close_range(program.control >= 0 ? 4 : 3, ~0U, CLOSE_RANGE_CLOEXEC);
+  // All given descriptors lie above 4, so none is overwritten before it is used.
+  unsigned next = 0;
+  for (const int fd :
+       {program.input, program.output, program.error, program.control_input, program.control_output})
+    if (fd >= 0 && ::dup2(fd, static_cast<int>(next++)) < 0) give_up(plan, Step::kDescriptors);
+  ::close_range(next, ~0U, CLOSE_RANGE_CLOEXEC);
 
   if (::chdir(program.directory.c_str()) != 0) give_up(plan, Step::kFolder);
 

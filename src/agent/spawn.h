@@ -19,11 +19,13 @@ struct Program {
   std::vector<std::string> argv;  // [0] is looked for in the environment's PATH, if it has no slash
   Environment environment;
   std::string directory;
-  // What become its descriptors 0, 1, 2, and 3 if it is not -1. Nothing else is open in it.
+  // What become its descriptors 0, 1 and 2, and 3 and 4 if they are not -1. Nothing else
+  // is open in it.
   int input = -1;
   int output = -1;
   int error = -1;
-  int control = -1;
+  int control_input = -1;
+  int control_output = -1;
   bool input_is_terminal = false;  // which then becomes its controlling one
   // Whether orphans below it become its children and not process 1's, so that who is
   // below it can be told as long as it lives (PR_SET_CHILD_SUBREAPER, prctl(2)).

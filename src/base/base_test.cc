@@ -1,11 +1,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <set>
 
 #include "base/clock.h"
+#include "base/exit_status.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -28,6 +30,12 @@ TEST(Error, KeepsItsKindAndGainsContextOnTheWayUp) {
   const Error error = Error(ErrorKind::kLimited, "no id range is free").in("create sandbox");
   EXPECT_EQ(error.kind(), ErrorKind::kLimited);
   EXPECT_EQ(error.message(), "create sandbox: no id range is free");
+}
+
+TEST(ExitStatus, IsDescribedForPeople) {
+  EXPECT_EQ(describe(exit_status_of(3 << 8)), "exited with status 3");
+  EXPECT_EQ(describe(exit_status_of(SIGSEGV)), "killed by SIGSEGV");
+  EXPECT_EQ(describe(exit_status_of(SIGRTMAX)), "killed by signal " + std::to_string(SIGRTMAX));
 }
 
 TEST(UniqueFd, ClosesWhatItOwnsOnceAndOnlyThen) {

@@ -81,9 +81,8 @@ Result<void> run_command(const std::vector<std::string>& argv, Seconds limit) {
   }
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  const ExitStatus ended{.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                         .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+  const ExitStatus ended = exit_status_of(status);
+  if (ended.signal == 0 && ended.code == 0) return {};
   return fail(ErrorKind::kInternal, fmt::format("{} {}: {}", argv[0], describe(ended), trimmed(said)));
 }
 

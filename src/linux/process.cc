@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,12 +56,6 @@ Result<std::optional<ExitStatus>> wait_for_exit(int pidfd, Clock::time_point dea
     if (left == 0) return std::nullopt;
     if (poll(&ready, 1, left) < 0 && errno != EINTR) return fail_errno("poll");
   }
-}
-
-std::string describe(const ExitStatus& status) {
-  if (status.signal == 0) return fmt::format("exited with status {}", status.code);
-  const char* name = sigabbrev_np(status.signal);
-  return name ? fmt::format("killed by SIG{}", name) : fmt::format("killed by signal {}", status.signal);
 }
 
 }  // namespace warren::linux_

@@ -4,9 +4,9 @@
 #include <sys/types.h>
 
 #include <optional>
-#include <string>
 
 #include "base/clock.h"
+#include "base/exit_status.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -18,17 +18,11 @@ Result<UniqueFd> open_pidfd(pid_t pid);
 // Sends `signal`; a process that has ended already is no failure.
 Result<void> send_signal(int pidfd, int signal);
 
-// How a child ended, as waitid(2) tells it.
-struct ExitStatus {
-  int code = 0;    // of exit(2), if `signal` is 0
-  int signal = 0;  // what killed it
-};
+using warren::describe;
+using warren::ExitStatus;
 
 // Reaps the child behind `pidfd`: its status, nothing if it still runs at the
 // deadline. kNotFound if it is no child of ours or was reaped before.
 Result<std::optional<ExitStatus>> wait_for_exit(int pidfd, Clock::time_point deadline);
-
-// "killed by SIGKILL", "exited with status 3".
-std::string describe(const ExitStatus& status);
 
 }  // namespace warren::linux_

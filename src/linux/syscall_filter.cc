@@ -2,8 +2,11 @@
 
 #include <asm/ioctls.h>
 #include <asm/termbits.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <seccomp.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -19,8 +22,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/unique_fd.h"
 
@@ -157,13 +162,18 @@ constexpr std::array kRefusedInServer = std::to_array<Refusal>({
     {"memfd_secret", EPERM},
 });
 
-// One that refuses a call where (argument & mask) == value. The kernel takes flags,
-// commands and families as 32 bits, so the upper half must never decide.
-struct ArgumentRefusal {
-  const char* name;
+// Bits of an argument that decide: (argument & mask) == value. The kernel takes flags,
+// commands, families and process numbers as 32 bits, so the upper half must never decide.
+struct Bits {
   unsigned argument;
   std::uint64_t mask;
   std::uint64_t value;
+};
+
+// One that refuses a call where all of `bits` are so.
+struct ArgumentRefusal {
+  const char* name;
+  std::vector<Bits> bits;
   int code;
 };
 
@@ -172,18 +182,84 @@ constexpr std::uint64_t kLower = 0xffffffff;
 // kernel itself answers EAFNOSUPPORT.
 constexpr unsigned kFamilies = 64;
 
+Bits is(unsigned argument, std::uint64_t value) { return {argument, kLower, value}; }
+
+// Every 32-bit value but the `allowed`, as few patterns of leading bits: those at which
+// one leaves the paths to all of them.
+std::vector<Bits> all_but(unsigned argument, std::span<const std::uint32_t> allowed) {
+  std::vector<Bits> patterns;
+  std::set<std::uint64_t> seen;
+  for (const std::uint64_t value : allowed)
+    for (unsigned bit = 0; bit < 32; ++bit) {
+      const std::uint64_t one = 1ULL << bit;
+      const std::uint64_t mask = kLower & ~(one - 1);
+      const std::uint64_t pattern = (value & mask) ^ one;
+      const bool leads_on =
+          std::ranges::any_of(allowed, [&](std::uint64_t other) { return (other & mask) == pattern; });
+      // A pattern with its mask: the lowest bit of the mask tells it.
+      if (!leads_on && seen.insert(pattern << 32 | one).second) patterns.push_back({argument, mask, pattern});
+    }
+  return patterns;
+}
+
+// What sockets there are: streams and datagrams of TCP, UDP and MPTCP, and ICMP, for which
+// the kernel asks for rights (ping(8) and the like); netlink for addresses and routes (libc
+// wants it) and for ss(8). Other protocols would have the kernel load modules.
+void add_sockets(std::vector<ArgumentRefusal>& refusals) {
+  for (unsigned family = 0; family < kFamilies; ++family)
+    if (family != AF_UNIX && family != AF_INET && family != AF_INET6 && family != AF_NETLINK)
+      for (const char* call : {"socket", "socketpair"})
+        refusals.push_back({call, {is(0, family)}, EAFNOSUPPORT});
+  constexpr std::array<std::uint32_t, 6> kInternet{IPPROTO_IP,  IPPROTO_ICMP,   IPPROTO_TCP,
+                                                   IPPROTO_UDP, IPPROTO_ICMPV6, IPPROTO_MPTCP};
+  constexpr std::array<std::uint32_t, 2> kNetlink{NETLINK_ROUTE, NETLINK_SOCK_DIAG};
+  const auto refuse_others = [&](unsigned family, std::span<const std::uint32_t> allowed) {
+    for (const Bits& bits : all_but(2, allowed))
+      refusals.push_back({"socket", {is(0, family), bits}, EPROTONOSUPPORT});
+  };
+  refuse_others(AF_INET, kInternet);
+  refuse_others(AF_INET6, kInternet);
+  refuse_others(AF_NETLINK, kNetlink);
+  // The type is in the lowest bits, with flags above it: 1 to 3 are stream, datagram, raw.
+  constexpr std::array kOtherTypes{Bits{1, 0xf, 0}, Bits{1, 0xc, 4}, Bits{1, 0x8, 8}};
+  for (const unsigned family : {AF_INET, AF_INET6})
+    for (const Bits& bits : kOtherTypes)
+      refusals.push_back({"socket", {is(0, family), bits}, ESOCKTNOSUPPORT});
+}
+
+// Nobody slows down or limits process 1, which is the agent in a sandbox (there are no
+// namespaces below it, so that it has this number for everyone). Nor all processes of a
+// user at once, which it would be among.
+void add_process_one(std::vector<ArgumentRefusal>& refusals) {
+  for (const char* call : {"sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity"})
+    refusals.push_back({call, {is(0, 1)}, EPERM});
+  refusals.push_back({"setpriority", {is(0, PRIO_PROCESS), is(1, 1)}, EPERM});
+  refusals.push_back({"setpriority", {is(0, PRIO_PGRP), is(1, 1)}, EPERM});
+  refusals.push_back({"setpriority", {is(0, PRIO_USER)}, EPERM});
+  constexpr std::uint64_t kIoProcess = 1;
+  constexpr std::uint64_t kIoGroup = 2;
+  constexpr std::uint64_t kIoUser = 3;
+  refusals.push_back({"ioprio_set", {is(0, kIoProcess), is(1, 1)}, EPERM});
+  refusals.push_back({"ioprio_set", {is(0, kIoGroup), is(1, 1)}, EPERM});
+  refusals.push_back({"ioprio_set", {is(0, kIoUser)}, EPERM});
+}
+
 std::vector<ArgumentRefusal> argument_refusals() {
   std::vector<ArgumentRefusal> refusals;
   for (const std::uint64_t flag : {CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER,
                                    CLONE_NEWPID, CLONE_NEWNET, CLONE_PARENT})
-    refusals.push_back({"clone", 0, flag, flag, EPERM});
-  for (unsigned family = 0; family < kFamilies; ++family)
-    if (family != AF_UNIX && family != AF_INET && family != AF_INET6 && family != AF_NETLINK)
-      for (const char* call : {"socket", "socketpair"})
-        refusals.push_back({call, 0, kLower, family, EAFNOSUPPORT});
-  for (const std::uint64_t command : {TIOCSTI, TIOCLINUX})
-    refusals.push_back({"ioctl", 1, kLower, command, EPERM});
-  refusals.push_back({"setrlimit", 0, kLower, RLIMIT_CORE, EPERM});
+    refusals.push_back({"clone", {{0, flag, flag}}, EPERM});
+  add_sockets(refusals);
+  add_process_one(refusals);
+  // TIOCSETD would have the kernel load line disciplines.
+  for (const std::uint64_t command : {TIOCSTI, TIOCLINUX, TIOCSETD})
+    refusals.push_back({"ioctl", {is(1, command)}, EPERM});
+  // Leases and delegations hold up whoever opens the file, for as long as
+  // /proc/sys/fs/lease-break-time; on a file system without them they are EINVAL.
+  constexpr std::uint64_t kSetDelegation = 1024 + 16;
+  for (const std::uint64_t command : {std::uint64_t{F_SETLEASE}, kSetDelegation})
+    refusals.push_back({"fcntl", {is(1, command)}, EINVAL});
+  refusals.push_back({"setrlimit", {is(0, RLIMIT_CORE)}, EPERM});
 
   // personality(2): any of these bits, or the query 0xffffffff, which is recognised
   // by its top bit: with it, a bit that is missing refuses; without it, one that is set.
@@ -191,8 +267,8 @@ std::vector<ArgumentRefusal> argument_refusals() {
   constexpr std::uint64_t kTop = 1ULL << 31;
   for (unsigned bit = 0; bit < 31; ++bit) {
     const std::uint64_t one = 1ULL << bit;
-    if (!(kHarmless & one)) refusals.push_back({"personality", 0, kTop | one, one, EPERM});
-    refusals.push_back({"personality", 0, kTop | one, kTop, EPERM});
+    if (!(kHarmless & one)) refusals.push_back({"personality", {{0, kTop | one, one}}, EPERM});
+    refusals.push_back({"personality", {{0, kTop | one, kTop}}, EPERM});
   }
   return refusals;
 }
@@ -254,13 +330,17 @@ Result<std::vector<sock_filter>> by_argument(std::span<const ArgumentRefusal> re
     if (failed < 0) return fail(Error::from_errno(std::string("seccomp_rule_add ") + name, -failed));
     return {};
   };
-  for (const auto& refusal : refusals)
-    WARREN_TRY(add(refusal.name, refusal.code,
-                   {scmp_arg_cmp{refusal.argument, SCMP_CMP_MASKED_EQ, refusal.mask, refusal.value}}));
-  // Reading the limit is free; only a new value is refused.
-  WARREN_TRY(
-      add("prlimit64", EPERM,
-          {scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, kLower, RLIMIT_CORE}, scmp_arg_cmp{2, SCMP_CMP_NE, 0, 0}}));
+  for (const auto& refusal : refusals) {
+    std::vector<scmp_arg_cmp> arguments;
+    for (const auto& [argument, mask, value] : refusal.bits)
+      arguments.push_back({argument, SCMP_CMP_MASKED_EQ, mask, value});
+    WARREN_TRY(add(refusal.name, refusal.code, arguments));
+  }
+  // Reading a limit is free; only a new value is refused, of process 1 or for the core.
+  for (const auto& [argument, value] : {std::pair{0U, std::uint64_t{1}}, {1U, std::uint64_t{RLIMIT_CORE}}})
+    WARREN_TRY(
+        add("prlimit64", EPERM,
+            {scmp_arg_cmp{argument, SCMP_CMP_MASKED_EQ, kLower, value}, scmp_arg_cmp{2, SCMP_CMP_NE, 0, 0}}));
   return compile(*context);
 }
 
@@ -289,7 +369,7 @@ Result<SeccompFilter> SeccompFilter::for_sandbox() {
 Result<SeccompFilter> SeccompFilter::for_server() {
   auto arguments = argument_refusals();
   // Threads, yes; processes, no: a clone without CLONE_THREAD.
-  arguments.push_back({"clone", 0, CLONE_THREAD, 0, EPERM});
+  arguments.push_back({"clone", {{0, CLONE_THREAD, 0}}, EPERM});
   auto programs = build(kRefusedInSandbox, kRefusedInServer, arguments);
   if (!programs) return fail(std::move(programs.error()).in("the server's filter"));
   return SeccompFilter(std::move(*programs));

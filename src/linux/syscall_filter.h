@@ -16,9 +16,11 @@ namespace warren::linux_ {
 class SeccompFilter {
  public:
   // For everything that runs inside a sandbox: no namespaces, mounts, kernel
-  // modules, eBPF, keyrings, io_uring, userfaultfd, clocks or hardware; sockets of
-  // the families unix, inet, inet6 and netlink only; no typing into terminals
-  // (TIOCSTI); no new RLIMIT_CORE. Debuggers and further filters work.
+  // modules, eBPF, keyrings, io_uring, userfaultfd, clocks or hardware; sockets only of
+  // the families unix, inet and inet6 (TCP, UDP, MPTCP, ICMP) and netlink (route,
+  // sock_diag); no typing into terminals (TIOCSTI) nor line disciplines; no leases; no
+  // new RLIMIT_CORE; no limit, priority or processor set for process 1, and no priority
+  // for all of a user's processes. Debuggers and further filters work.
   static Result<SeccompFilter> for_sandbox();
 
   // For Warren's own unprivileged process: what a sandbox may, without executing

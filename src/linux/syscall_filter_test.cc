@@ -3,10 +3,13 @@
 #include <asm/ioctls.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/netlink.h>
 #include <linux/sched.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -18,6 +21,9 @@
 #include <cerrno>
 #include <functional>
 #include <thread>
+#include <utility>
+
+#include "base/unique_fd.h"
 
 namespace warren::linux_ {
 namespace {
@@ -135,10 +141,77 @@ TEST(SandboxFilter, GivesSocketsOfTheFamiliesProgramsUse) {
   }
 }
 
+// What the kernel answers without a filter.
+int plain_errno(long family, long type, long protocol) {
+  const UniqueFd socket(
+      ::socket(static_cast<int>(family), static_cast<int>(type), static_cast<int>(protocol)));
+  return socket ? 0 : errno;
+}
+
+TEST(SandboxFilter, GivesSocketsOfTheProtocolsProgramsUse) {
+  for (const long family : {AF_INET, AF_INET6})
+    for (const auto& [type, protocol] : {std::pair<long, long>{SOCK_STREAM, 0},
+                                         {SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP},
+                                         {SOCK_DGRAM, 0},
+                                         {SOCK_DGRAM, IPPROTO_UDP},
+                                         {SOCK_DGRAM, IPPROTO_ICMP},
+                                         {SOCK_DGRAM, IPPROTO_ICMPV6},
+                                         {SOCK_STREAM, IPPROTO_MPTCP},
+                                         {SOCK_RAW, IPPROTO_ICMP}})
+      EXPECT_EQ(errno_of(SYS_socket, family, type, protocol), plain_errno(family, type, protocol))
+          << family << " " << type << " " << protocol;
+  EXPECT_EQ(errno_of(SYS_socket, long{AF_NETLINK}, long{SOCK_RAW}, long{NETLINK_ROUTE}), 0);
+  EXPECT_EQ(errno_of(SYS_socket, long{AF_NETLINK}, long{SOCK_RAW | SOCK_CLOEXEC}, long{NETLINK_SOCK_DIAG}),
+            0);
+}
+
+TEST(SandboxFilter, GivesNoSocketsOfOtherProtocols) {
+  for (const long family : {AF_INET, AF_INET6}) {
+    for (const long protocol : {2, 4, 33, 132, 136, 255, 256, 261, 263, 1000, -1})
+      for (const long type : {SOCK_STREAM, SOCK_DGRAM, SOCK_RAW})
+        EXPECT_EQ(errno_of(SYS_socket, family, type, protocol), EPROTONOSUPPORT) << protocol;
+    EXPECT_EQ(errno_of(SYS_socket, family, long{SOCK_STREAM}, (1L << 32) | 256), EPROTONOSUPPORT);
+    for (const long type : {0, 4, 5, 6, 7, 10, 15})
+      EXPECT_EQ(errno_of(SYS_socket, family, type | SOCK_CLOEXEC, 0L), ESOCKTNOSUPPORT) << type;
+  }
+  for (long protocol = 1; protocol < 40; protocol += protocol + 1 == NETLINK_SOCK_DIAG ? 2 : 1)
+    EXPECT_EQ(errno_of(SYS_socket, long{AF_NETLINK}, long{SOCK_RAW}, protocol), EPROTONOSUPPORT) << protocol;
+}
+
+TEST(SandboxFilter, LetsNobodyLimitOrSlowDownProcessOne) {
+  rlimit limit{.rlim_cur = 1, .rlim_max = 1};
+  const auto address = reinterpret_cast<long>(&limit);
+  for (const long one : {1L, (1L << 32) | 1}) {
+    for (const long resource : {RLIMIT_CPU, RLIMIT_AS, RLIMIT_NOFILE, RLIMIT_CORE})
+      EXPECT_EQ(errno_of(SYS_prlimit64, one, resource, address, 0L), EPERM) << resource;
+    EXPECT_EQ(errno_of(SYS_prlimit64, one, long{RLIMIT_CPU}, 0L, address), 0) << "reading is free";
+    for (const long call :
+         {SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr, SYS_sched_setaffinity})
+      EXPECT_EQ(errno_of(call, one, 0L, 0L), EPERM) << call;
+    EXPECT_EQ(errno_of(SYS_setpriority, long{PRIO_PROCESS}, one, 19L), EPERM);
+    EXPECT_EQ(errno_of(SYS_setpriority, long{PRIO_PGRP}, one, 19L), EPERM);
+    EXPECT_EQ(errno_of(SYS_ioprio_set, 1L, one, 0L), EPERM);
+    EXPECT_EQ(errno_of(SYS_ioprio_set, 2L, one, 0L), EPERM);
+  }
+  EXPECT_EQ(errno_of(SYS_setpriority, long{PRIO_USER}, 0L, 19L), EPERM);
+  EXPECT_EQ(errno_of(SYS_ioprio_set, 3L, 0L, 0L), EPERM);
+  // Oneself, and others.
+  EXPECT_EQ(errno_of(SYS_setpriority, long{PRIO_PROCESS}, 0L, 19L), 0);
+  EXPECT_EQ(errno_of(SYS_prlimit64, 0L, long{RLIMIT_CPU}, address, 0L), 0);
+}
+
+TEST(SandboxFilter, GivesNoLeases) {
+  const UniqueFd file(::memfd_create("leased", MFD_CLOEXEC));
+  for (const long command : {1024L, 1040L, (1L << 32) | 1024})
+    EXPECT_EQ(errno_of(SYS_fcntl, long{file.get()}, command, long{F_RDLCK}), EINVAL) << command;
+  EXPECT_EQ(errno_of(SYS_fcntl, long{file.get()}, long{F_GETFL}, 0L), 0);
+}
+
 TEST(SandboxFilter, LetsNobodyTypeIntoTerminals) {
   EXPECT_EQ(errno_of(SYS_ioctl, 0L, static_cast<long>(TIOCSTI), 0L), EPERM);
   EXPECT_EQ(errno_of(SYS_ioctl, 0L, (1L << 32) | TIOCSTI, 0L), EPERM);
   EXPECT_EQ(errno_of(SYS_ioctl, 0L, static_cast<long>(TIOCLINUX), 0L), EPERM);
+  EXPECT_EQ(errno_of(SYS_ioctl, 0L, static_cast<long>(TIOCSETD), 0L), EPERM) << "nor load line disciplines";
   EXPECT_EQ(errno_of(SYS_ioctl, -1L, static_cast<long>(FIONREAD), 0L), EBADF) << "others reach the kernel";
 }
 

@@ -29,7 +29,7 @@ import threading
 from .signals import block_signals, restore_signals
 
 # Above what programs expect to have to themselves, below the usual limit of 1024.
-CONTROL_FD = 250
+LOWEST_FD = 250
 
 _encode = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
@@ -43,14 +43,13 @@ _this_thread = threading.get_ident
 
 
 class Channel:
-    """Owns the control socket. `before_send` is called ahead of each batch, to
-    flush what must be seen first."""
+    """Owns the two pipes of the conversation: it reads from the descriptor `source` and
+    writes to `target`. `before_send` is called ahead of each batch, to flush what must
+    be seen first."""
 
-    def __init__(self, fd):
-        self._fd = fd
-        if fd != CONTROL_FD:
-            self._fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, CONTROL_FD)
-            os.close(fd)
+    def __init__(self, source, target):
+        self._source = _high(source)
+        self._target = _high(target)
         self._buffer = bytearray()
         self._lock = threading.RLock()
         self._sender = None  # the thread that holds the lock
@@ -60,17 +59,19 @@ class Channel:
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def fileno(self):
-        return self._fd
+        """The descriptor at which messages arrive."""
+        return self._source
 
     def _leave_to_parent(self):
         # A child of user code has no part in the conversation.
-        if self._fd >= 0 and not self.is_moving:
-            try:
-                os.close(self._fd)
-            except OSError:
-                pass
         if not self.is_moving:
-            self._fd = -1
+            for fd in (self._source, self._target):
+                if fd >= 0:
+                    try:
+                        os.close(fd)
+                    except OSError:
+                        pass
+            self._source = self._target = -1
         self._lock = threading.RLock()
         self._sender = None
         self._queue = []
@@ -88,16 +89,19 @@ class Channel:
                 return None
             self._buffer += chunk
 
+    def descriptors(self):
+        return {self._source, self._target}
+
     def has_line(self):
         return b"\n" in self._buffer
 
     def _read_some(self):
         while True:
             try:
-                return _read(self._fd, 65536)
+                return _read(self._source, 65536)
             except BlockingIOError:
                 poller = _poll()
-                poller.register(self._fd, select.POLLIN)
+                poller.register(self._source, select.POLLIN)
                 poller.poll()
             except OSError:
                 return b""
@@ -132,24 +136,38 @@ class Channel:
                 self._sender = None
 
     def _write_all(self, data):
-        if self._fd < 0:
+        if self._target < 0:
             return
         view = memoryview(data)
         while view:
             try:
-                view = view[_write(self._fd, view) :]
+                view = view[_write(self._target, view) :]
             except BlockingIOError:
                 poller = _poll()
-                poller.register(self._fd, select.POLLOUT)
+                poller.register(self._target, select.POLLOUT)
                 poller.poll()
             except OSError:
                 return
 
 
-def _line(message):
-    text = _encode(message) + "\n"
+def encoded(value):
+    """`value` as it is sent."""
+    text = _encode(value)
     try:
         return text.encode()
     except UnicodeEncodeError:
         # Lone surrogates are no Unicode; JSON has no way to say them.
         return text.encode("utf-8", "replace")
+
+
+def _high(fd):
+    """The same descriptor under a number that is not in anybody's way."""
+    if fd >= LOWEST_FD:
+        return fd
+    high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
+    os.close(fd)
+    return high
+
+
+def _line(message):
+    return encoded(message) + b"\n"

@@ -5,7 +5,6 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import time
 
@@ -56,29 +55,25 @@ class Call:
 
 class Agent:
     def __init__(self, folder):
-        ours, theirs = socket.socketpair()
         (self._out, out), (self._err, err) = os.pipe(), os.pipe()
+        (source, self._to), (self._from, target) = os.pipe(), os.pipe()
         for fd in (self._out, self._err):
             os.set_blocking(fd, False)
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 1 << 20)
-        theirs_fd = theirs.fileno()
         env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
 
         def prepare():
             os.setsid()
-            os.dup2(theirs_fd, 3)
-            os.set_inheritable(3, True)
+            high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in (source, target)]
+            for number, fd in enumerate(high, 3):
+                os.dup2(fd, number)
 
-        assert theirs_fd > 3
         self.process = subprocess.Popen(
             ["/usr/bin/python3", MAIN], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             preexec_fn=prepare, close_fds=False, cwd=folder, env=env,
         )
-        theirs.close()
-        os.close(out)
-        os.close(err)
-        self._socket = ours
-        ours.setblocking(False)
+        for fd in (out, err, source, target):
+            os.close(fd)
         self._buffer = b""
         self._next = 1
         self.dropped = 0  # bytes of output that were not kept
@@ -91,9 +86,8 @@ class Agent:
         self.call = Call(self._next)
         self._next += 1
         line = json.dumps({"op": "run", "id": self.call.id, "code": code, **more}) + "\n"
-        self._socket.setblocking(True)
-        self._socket.sendall(line.encode())
-        self._socket.setblocking(False)
+        with open(self._to, "wb", closefd=False) as pipe:
+            pipe.write(line.encode())
         return self.call
 
     def finish(self, limit=LIMIT):
@@ -115,10 +109,15 @@ class Agent:
     def until_output(self, text, limit=LIMIT):
         return self._until(lambda call: text in call.out, limit)
 
+    def hang_up(self):
+        if self._to >= 0:
+            os.close(self._to)
+            self._to = -1
+
     def close(self):
-        for fd in (self._out, self._err):
+        self.hang_up()
+        for fd in (self._out, self._err, self._from):
             os.close(fd)
-        self._socket.close()
         try:
             self.process.wait(10)
         finally:
@@ -136,10 +135,10 @@ class Agent:
         return self.call
 
     def _step(self, limit):
-        ready, _, _ = select.select([self._out, self._err, self._socket], [], [], limit)
+        ready, _, _ = select.select([self._out, self._err, self._from], [], [], limit)
         data = None
-        if self._socket in ready:
-            data = self._socket.recv(1 << 20)
+        if self._from in ready:
+            data = os.read(self._from, 1 << 20)
         # Output first: what was written before a message belongs before it.
         for fd, name in ((self._out, "stdout"), (self._err, "stderr")):
             self._drain(fd, name)

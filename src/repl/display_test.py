@@ -1,6 +1,7 @@
 """MIME bundles: display(), rich values, figures."""
 
 import base64
+import json
 
 import pytest
 
@@ -35,6 +36,49 @@ def test_what_is_not_json_is_still_told(agent):
         assert "application/json" in shown(agent.run(code))[0][1]
     agent.run("class Odd:\n    def _repr_mimebundle_(self, **k): return {'text/plain': 5, 'x/y': object(), 3: 'n', 'text/html': '\\ud800'}\nOdd()")
     assert agent.call.done
+
+
+def depth(value):
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(depth, inner), default=0)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "JSON({'n': 10**400})",
+        "JSON({'n': 10**5000})",
+        "JSON({'n': 1 << 64})",
+        "JSON({'n': -(1 << 63) - 1})",
+        "JSON({'n': float('inf')})",
+        "JSON('{\"n\": 1e999}')",
+        "x = []\nfor i in range(102): x = [x]\nJSON(x)",
+        "x = {}\nfor i in range(1200): x = {'a': x}\nJSON(x)",
+        "x = []\nfor i in range(100_000): x = [x]\nclass J:\n    def _repr_json_(self): return x\nJ()",
+    ],
+)
+def test_json_that_not_every_reader_takes_becomes_text(agent, code):
+    data = shown(agent.run("from IPython.display import JSON\n" + code))[0][1]
+    assert isinstance(data["application/json"], str)
+    assert agent.call.code == 0
+
+
+def test_json_that_every_reader_takes_stays(agent):
+    whole = {"n": [(1 << 64) - 1, -(1 << 63), 1.5e308, -0.0]}
+    assert shown(agent.run(f"JSON({whole})"))[0][1]["application/json"] == whole
+    data = shown(agent.run("x = []\nfor i in range(95): x = [x]\nJSON({'x': x})"))[0][1]
+    assert depth(data["application/json"]) == 97
+
+
+def test_a_bundle_is_bounded_as_it_is_sent(agent):
+    """Of characters that take four bytes, and of those that JSON writes as six."""
+    for one in ("\\U0001f600", "\\x01"):
+        agent.run(
+            f"class B:\n    def _repr_mimebundle_(self, **k): return {{f'text/{{i}}': '{one}' * (1 << 20) for i in range(9)}}\nB()"
+        )
+        data = shown(agent.call)[0][1]
+        assert len(json.dumps(data, ensure_ascii=False).encode()) < 8 << 20
+        assert "left out" in data["text/plain"]
 
 
 def test_images_are_base64(agent):

@@ -1,10 +1,10 @@
 """The runner: the sandbox's persistent Python session.
 
 The agent starts it as `/usr/bin/python3 /usr/lib/warren/repl/main.py` with
-/dev/null on descriptor 0, pipes on 1 and 2, and on 3, or the one that the first argument
-names, a stream socket on which both sides write JSON, one message a line (channel.py
-says which). It boots, says that
-it is ready, then waits for code to run until the socket ends.
+/dev/null on descriptor 0, pipes on 1 and 2, a pipe on 3 that brings JSON, one message a
+line, and one on 4 that takes the same (channel.py says which); an argument names another
+number than 3, and with it that of the next. It boots, says that
+it is ready, then waits for code to run until the pipe ends.
 
 Everything else is in the package beside this file. It is loaded under a name no user
 would choose, from a path that is not on sys.path, so that what is called `channel`
@@ -36,7 +36,7 @@ def load_package():
 def boot():
     """Everything that is the same for every session: the imports, the shell, the
     streams. No message has been read or written when it returns."""
-    control = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    first = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     sys.argv = [""]
     load_package()
     # The session's own libraries are the template's, whatever the user has put into
@@ -48,7 +48,7 @@ def boot():
     try:
         from _warren_repl.runner import Runner
 
-        runner = Runner(control)
+        runner = Runner(source=first, target=first + 1)
     finally:
         sys.path[:] = path
     return runner

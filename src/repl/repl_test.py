@@ -119,7 +119,7 @@ def test_a_death_ends_the_process(fresh, code):
 
 
 def test_the_session_ends_with_its_connection(fresh):
-    fresh._socket.shutdown(2)
+    fresh.hang_up()
     assert fresh.process.wait(10) == 0
 
 

@@ -22,10 +22,10 @@ _KEPT_SOURCE = 8 << 20
 
 
 class Runner:
-    """The session. `control` is the descriptor of the agent's socket."""
+    """The session. `source` and `target` are the descriptors of the agent's pipes."""
 
-    def __init__(self, control):
-        self._channel = Channel(control)
+    def __init__(self, source, target):
+        self._channel = Channel(source, target)
         self._attribution = Attribution(self._channel)
         self._channel.before_send = self._flush
         self._stdout = sys.stdout = sys.__stdout__ = open_stream(1, "stdout", self._attribution)
@@ -184,7 +184,7 @@ class Runner:
         """Forks where the runtime turns the fork into one in another sandbox: the child
         has new descriptors for its streams and its channel under the old numbers."""
         self._flush()
-        luggage = Luggage({0, 1, 2, self._channel.fileno()}, bool(message.get("keep_random")))
+        luggage = Luggage({0, 1, 2} | self._channel.descriptors(), bool(message.get("keep_random")))
         self._attribution.is_moving = self._channel.is_moving = True
         try:
             child = os.fork() == 0

@@ -11,7 +11,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <cerrno>
@@ -21,6 +20,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "runtime/agent_session.h"
+#include "wire/content.h"
 
 namespace warren::runtime {
 
@@ -36,19 +36,7 @@ constexpr auto kWaiting = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kInputLimit = 1024 * 1024;
 // After so many reads in a row others get their turn.
 constexpr int kReadsInARow = 4;
-// As deep as Python's own JSON goes.
-constexpr std::size_t kMaxDepth = 1100;
 constexpr std::size_t kMaxErrorMessage = 16 * 1024;
-
-Result<json::object> parse(const std::string& text) {
-  json::parse_options options;
-  options.max_depth = kMaxDepth;
-  boost::system::error_code error;
-  json::value value = json::parse(text, error, {}, options);
-  if (error || !value.is_object())
-    return fail(ErrorKind::kUnavailable, "agent broke the protocol: not a JSON object");
-  return std::move(value.get_object());
-}
 
 ErrorKind kind_of(std::string_view name) {
   for (const auto kind : {ErrorKind::kInvalid, ErrorKind::kNotFound, ErrorKind::kConflict,
@@ -216,8 +204,13 @@ class Stream : public AgentStream {
       if (auto item = link->session().take(*state)) {
         if (!link->session().outbox().empty()) link->wake_writer();
         auto event = event_of(*std::move(item));
-        // A notice that is no JSON; an agent's own report of a failure ends only the stream.
-        if (!event && !state->closed) link->end(event.error());
+        // Content that cannot be taken ends the stream, like the agent's own word of a failure,
+        // and not the connection: a program in the sandbox has a say in it.
+        if (!event) {
+          state->items.clear();
+          state->closed = true;
+          link->check(link->session().reset(*state));
+        }
         co_return event;
       }
       if (state->closed) co_return fail(ErrorKind::kConflict, "the call has ended");
@@ -275,8 +268,8 @@ class Stream : public AgentStream {
  private:
   static Result<StreamEvent> event_of(SessionStream::Item item) {
     if (item.type == FrameType::kData) return StreamData{item.channel, std::move(item.bytes)};
-    auto value = parse(item.bytes);
-    if (!value) return fail(std::move(value).error());
+    auto value = wire::parse_object(item.bytes);
+    if (!value) return fail(ErrorKind::kInternal, "the sandbox's agent sent what cannot be read");
     if (item.type == FrameType::kNotice) return StreamNotice{*std::move(value)};
     if (const json::value* error = value->if_contains("error")) return fail(error_of(*error));
     return StreamClose{*std::move(value)};

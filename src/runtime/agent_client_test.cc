@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -15,6 +16,7 @@
 #include <boost/json/array.hpp>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "base/clock.h"
@@ -425,6 +427,64 @@ TEST_F(AgentClientTest, InfoCountsProcesses) {
   const Answer answer = agent.call({{"op", "info"}});
   EXPECT_EQ(answer.text("runner"), "none");
   EXPECT_GE(answer.number("processes"), 0);
+}
+
+// The other end is an agent that says what the test wants.
+class HostileAgentTest : public ::testing::Test {
+ protected:
+  HostileAgentTest() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    agent_.reset(ends[0]);
+    client_ = AgentClient::start(context_.get_executor(), UniqueFd(ends[1]), [](const Error&) {});
+    say(wire::FrameType::kHello, 0, R"({"version":1})");
+  }
+  void say(wire::FrameType type, std::uint32_t stream, const std::string& payload) {
+    const std::string frame = wire::make_frame(type, stream, wire::Channel::kInput, payload);
+    EXPECT_EQ(::write(agent_.get(), frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
+  }
+  Result<StreamEvent> next(const std::shared_ptr<AgentStream>& stream) {
+    std::optional<Result<StreamEvent>> event;
+    asio::co_spawn(context_, stream->next(),
+                   [&](const std::exception_ptr&, Result<StreamEvent> came) { event = std::move(came); });
+    context_.restart();
+    while (!event) context_.run_one();
+    return *std::move(event);
+  }
+
+  asio::io_context context_;
+  UniqueFd agent_;
+  std::shared_ptr<AgentClient> client_;
+};
+
+TEST_F(HostileAgentTest, ContentThatCannotBeTakenEndsItsStreamOnly) {
+  auto good = client_->open({{"op", "info"}}).value();
+  std::uint32_t id = 1;
+  for (const std::string& content :
+       {std::string("rubbish"), std::string("[]"), std::string(R"({"result":{"application/json":1e400}})"),
+        R"({"x":)" + std::string(500, '[') + std::string(500, ']') + "}"}) {
+    auto stream = client_->open({{"op", "info"}}).value();
+    say(wire::FrameType::kNotice, ++id, content);
+    const auto event = next(stream);
+    ASSERT_FALSE(event) << content;
+    EXPECT_EQ(event.error().kind(), ErrorKind::kInternal);
+    const auto after = next(stream);
+    ASSERT_FALSE(after);
+    EXPECT_EQ(after.error().kind(), ErrorKind::kConflict) << "it has ended";
+    stream = client_->open({{"op", "info"}}).value();
+    say(wire::FrameType::kClose, ++id, content);
+    EXPECT_EQ(next(stream).error().kind(), ErrorKind::kInternal) << content;
+  }
+  say(wire::FrameType::kClose, 1, R"({"processes":3})");
+  const auto event = next(good);
+  ASSERT_TRUE(event) << event.error().message();
+  EXPECT_EQ(std::get<StreamClose>(*event).value.at("processes").as_int64(), 3);
+}
+
+TEST_F(HostileAgentTest, AViolationOfTheProtocolEndsEveryStream) {
+  auto stream = client_->open({{"op", "info"}}).value();
+  say(wire::FrameType::kClose, 99, "{}");
+  EXPECT_EQ(next(stream).error().kind(), ErrorKind::kUnavailable);
 }
 
 }  // namespace

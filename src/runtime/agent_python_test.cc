@@ -137,14 +137,54 @@ TEST_F(AgentPythonTest, ARunnerThatDiesBetweenCallsIsReplacedAndTheNextCallTold)
 }
 
 TEST_F(AgentPythonTest, GarbageFromTheRunnerEndsIt) {
-  Answer answer = python("os.write(control.fileno(), b'rubbish\\n'); import time; time.sleep(60)");
+  Answer answer = python("os.write(target, b'rubbish\\n'); import time; time.sleep(60)");
   EXPECT_EQ(answer.text("died"), "sent garbage to the agent");
   EXPECT_TRUE(answer.flag("restarted"));
-  answer = python("while True: os.write(control.fileno(), b'x' * 65536)");
+  answer = python("while True: os.write(target, b'x' * 65536)");
   EXPECT_EQ(answer.text("died"), "sent too long a message to the agent");
-  answer = python("os.close(control.fileno()); import time; time.sleep(60)");
+  answer = python("os.close(target); import time; time.sleep(60)");
   EXPECT_EQ(answer.text("died"), "closed its connection to the agent");
   EXPECT_EQ(notices(python("1+1")), R"({"result":{"text/plain":"2"}})");
+}
+
+TEST_F(AgentPythonTest, NoDescriptorReachesTheAgent) {
+  // A socket that is slow to close would hold up the agent if it closed it last.
+  const Answer answer = python(
+      "import stat\n"
+      "for fd in (source, target): assert stat.S_ISFIFO(os.fstat(fd).st_mode)\n"
+      "print('pipes')");
+  EXPECT_EQ(answer.output, "pipes\n");
+}
+
+TEST_F(AgentPythonTest, WhatAHostCannotTakeCostsItsOwnMessageOnly) {
+  const std::string left_out =
+      R"({"text/plain":"[left out: larger or nested deeper than can be passed on, or with a number out of range]"})";
+  // A call beside it that must not notice.
+  auto beside = agent.client().open({{"op", "exec"}, {"argv", {"/bin/sleep", "1239.5"}}}).value();
+  const auto said = [&](const std::string& data) {
+    return notices(
+        python("os.write(target, b'{\"op\":\"display\",\"id\":%d,\"data\":{\"application/json\":' "
+               "% call + " +
+               data + " + b'}}\\n')\nNone"));
+  };
+  EXPECT_EQ(said("b'[1e5, 2]'"), R"({"display":{"application/json":[1E5,2]}})");
+  for (const char* data :
+       {"b'1e400'", "b'1' + b'0' * 400", "b'[' * 1000 + b']' * 1000", "b'[' * 130 + b']' * 130"})
+    EXPECT_EQ(said(data), R"({"display":)" + left_out + "}") << data;
+  // A number grows when it is written again: 0.1 becomes 1E-1.
+  EXPECT_EQ(said("b'[' + b'0.1,' * 2000000 + b'0.1]'"), R"({"display":)" + left_out + "}");
+  EXPECT_EQ(notices(python("send(op='error', id=call, name=[], value=7, traceback='t', more={'a': 1})")),
+            R"({"error":{"name":"","value":"","traceback":"t"}})");
+  EXPECT_EQ(notices(python("1+1")), R"({"result":{"text/plain":"2"}})");
+  beside->cancel();
+  const Answer other = [&] {
+    Answer answer;
+    agent.run([](std::shared_ptr<AgentStream> stream, Answer& answer) -> Task<void> {
+      answer = co_await read_all(std::move(stream));
+    }(beside, answer));
+    return answer;
+  }();
+  EXPECT_TRUE(other.flag("cancelled"));
 }
 
 TEST_F(AgentPythonTest, LateOutputIsDeliveredAsSuch) {

@@ -26,6 +26,8 @@
 //           call's threads or children, which must not pass for this one's
 //       {"display":{MIME:…}}, {"result":{MIME:…}}   images are base64 text, JSON is JSON
 //       {"error":{"name":S,"value":S,"traceback":S}}
+//     What a program has put into these is bounded (wire/content.h, kMaxMessage); the agent
+//     sends a text in the place of what is not.
 //     kClose {"exit_code":N, "timed_out":B, "cancelled":B, "interrupted":B,
 //       "restarted":B,                  the session's state is lost
 //       "died":S?,                      how the runner died: "killed by SIGSEGV", …

@@ -2,11 +2,13 @@
 
 import errno
 
+from warren_client import eventually
+
 REFUSED = {errno.EPERM, errno.EACCES, errno.ENOENT, errno.ENOSYS, errno.EROFS, errno.EINVAL, errno.ESRCH, errno.ELOOP,
            errno.ENXIO, errno.EBADF, errno.ETXTBSY, errno.EOPNOTSUPP}
 # Reads that tell nothing worth keeping, and signals that a process 1 does not hear.
-HARMLESS = ("read smaps_rollup", "read attr/current", "write attr/current", "read coredump_filter", "signal ", "write comm", "setpriority",
-            "affinity", "write autogroup", "write timerslack_ns")
+HARMLESS = ("read smaps_rollup", "read attr/current", "write attr/current", "read coredump_filter", "signal ", "write comm",
+            "write autogroup", "write timerslack_ns")
 
 
 def test_nothing_of_it_can_be_read_or_changed(probe, sandbox):
@@ -47,18 +49,69 @@ def test_a_queued_signal_that_claims_to_come_from_outside_does_not_end_it(sandbo
     sandbox.works()
 
 
-def test_a_sandbox_that_cripples_its_own_agent_hurts_only_itself(client, make_sandbox):
-    """Root inside may lower the limits of any process of its own ids, process 1 included."""
-    sandbox = make_sandbox()
-    sandbox.python("import resource\nfor limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE):\n"
-                   "  resource.prlimit(1, limit, (1, 1))")
+def test_it_has_its_limits_and_priority_from_outside_only(sandbox):
+    """Root inside owns it, as far as the kernel is concerned, and could end or starve it."""
+    run = sandbox.python("""
+import ctypes, os, resource
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(name, action):
+    try: action(); print("done", name)
+    except OSError as error: print(error.errno, name)
+def call(number, *arguments):
+    if libc.syscall(number, *arguments) == -1: raise OSError(ctypes.get_errno(), "")
+for name in [n for n in dir(resource) if n.startswith("RLIMIT_")]:
+    attempt(name, lambda: resource.prlimit(1, getattr(resource, name), (1, 1)))
+for which, who in (0, 1), (1, 1), (2, 0):
+    attempt(f"priority {which}", lambda: os.setpriority(which, who, 19))
+    attempt(f"ioprio {which}", lambda: call(251, which + 1, who, 3 << 13))
+attempt("affinity", lambda: os.sched_setaffinity(1, {0}))
+for policy in os.SCHED_BATCH, os.SCHED_IDLE, os.SCHED_OTHER:
+    attempt(f"policy {policy}", lambda: os.sched_setscheduler(1, policy, os.sched_param(0)))
+attempt("attributes", lambda: call(314, 1, ctypes.create_string_buffer(48), 0))
+resource.prlimit(1, resource.RLIMIT_CPU)  # reading is free
+""")
+    lines = run.text.splitlines()
+    assert len(lines) > 20 and all(line.startswith("1 ") for line in lines), run
+    sandbox.works()
+
+
+def test_what_it_opens_cannot_be_put_into_its_way(sandbox):
+    """Files that it might open while it serves a call, made such that open(2) would wait."""
+    sandbox.python_ok("1")
+    sandbox.bash_ok("rm -f /dev/null /dev/ptmx; mkfifo /dev/null /dev/ptmx; rm -rf /tmp/.warren; mkfifo /tmp/.warren; mkfifo /root/pipe")
+    assert sandbox.bash_ok("echo still") == "still\n"
+    assert sandbox.bash_ok("seq 100000 | tail -1", timeout_seconds=10) == "100000\n"
+    assert sandbox.python_ok("print('there')") == "there\n"
+    assert sandbox.client.request("GET", sandbox.path + "/files/root/pipe").status in (400, 404, 409)
+
+
+def test_a_process_that_stops_whatever_starts_does_not_stop_it(sandbox):
+    """SIGSTOP meets programs before they are executed."""
+    sandbox.put("/root/stopper.py", b"""
+import os, signal, time
+end = time.monotonic() + 12
+me = os.getpid()
+while time.monotonic() < end:
+    for name in os.listdir('/proc'):
+        if name.isdigit() and int(name) not in (1, me):
+            try: os.kill(int(name), signal.SIGSTOP)
+            except OSError: pass
+""")
+    sandbox.bash("setsid /usr/bin/python3 /root/stopper.py >/dev/null 2>&1 & sleep 1", timeout_seconds=3)
     for _ in range(3):
-        answer = client.request("POST", sandbox.path + "/exec", {"code": "echo ok", "language": "bash", "timeout_seconds": 5},
-                                wait=60)
-        assert answer.status in (200, 409, 500, 503), answer.body
-    assert sandbox.exists()
-    sandbox.destroy()
-    make_sandbox().works()
+        answer = sandbox.client.request("POST", sandbox.path + "/exec",
+                                        {"code": "echo ok", "language": "bash", "timeout_seconds": 1}, wait=30)
+        assert answer.status in (200, 409), answer.body
+        assert sandbox.get("/root/stopper.py")
+    eventually(lambda: sandbox.bash("echo ok", timeout_seconds=2).text == "ok\n")
+    sandbox.python("1", timeout_seconds=2)  # the session has been stopped, too
+    sandbox.works()
+
+
+def test_no_file_can_be_leased(sandbox):
+    """A lease would hold up whoever opens the file, this one of all."""
+    assert sandbox.python_ok("import fcntl\nf = open('/root/x', 'w')\ntry: fcntl.fcntl(f, 1024, fcntl.F_WRLCK)\n"
+                             "except OSError as error: print(error.errno)") == "22\n"
 
 
 def test_its_socket_is_no_one_else_s(sandbox):

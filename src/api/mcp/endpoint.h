@@ -112,6 +112,9 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   // Streams from event `seen` on until all is answered or the client is gone.
   Task<void> stream(Context& context, std::shared_ptr<Exchange> exchange,
                     std::shared_ptr<Connection> connection, std::uint64_t seen, std::string first);
+  // Has the loss of the client's connection noted and its calls withdrawn.
+  static void watch(Context& context, const std::shared_ptr<Exchange>& exchange,
+                    const std::shared_ptr<Connection>& connection);
 
   Task<void> send(Context& context, int status);
   Task<void> send(Context& context, int status, std::string body);

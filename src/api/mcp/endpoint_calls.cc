@@ -119,9 +119,8 @@ void Endpoint::stop() {
   }
 }
 
-Task<void> Endpoint::deliver(Context& context, std::shared_ptr<Exchange> exchange, Shape shape) {
-  const auto connection = std::make_shared<Connection>();
-  connection->ticket = exchange->listen();
+void Endpoint::watch(Context& context, const std::shared_ptr<Exchange>& exchange,
+                     const std::shared_ptr<Connection>& connection) {
   context.writer.on_disconnect([weak = std::weak_ptr(exchange), connection] {
     connection->lost = true;
     const auto exchange = weak.lock();
@@ -130,6 +129,12 @@ Task<void> Endpoint::deliver(Context& context, std::shared_ptr<Exchange> exchang
     if (!connection->resumable) exchange->withdraw_all();
     exchange->wake();
   });
+}
+
+Task<void> Endpoint::deliver(Context& context, std::shared_ptr<Exchange> exchange, Shape shape) {
+  const auto connection = std::make_shared<Connection>();
+  connection->ticket = exchange->listen();
+  watch(context, exchange, connection);
 
   const Clock::time_point stream_at = Clock::now() + options_.before_stream;
   const Accept accept = context.accept;
@@ -177,13 +182,7 @@ Task<void> Endpoint::deliver_json(Context& context, const Exchange& exchange, Sh
 
 Task<void> Endpoint::stream(Context& context, std::shared_ptr<Exchange> exchange,
                             std::shared_ptr<Connection> connection, std::uint64_t seen, std::string first) {
-  context.writer.on_disconnect([weak = std::weak_ptr(exchange), connection] {
-    connection->lost = true;
-    const auto exchange = weak.lock();
-    if (!exchange) return;
-    if (!connection->resumable) exchange->withdraw_all();
-    exchange->wake();
-  });
+  watch(context, exchange, connection);
   http::Headers headers = event_stream_headers();
   Guard::add_cors(context.request.headers, headers);
   bool broken = !co_await context.writer.begin(200, std::move(headers));

@@ -46,6 +46,10 @@ class Tools {
   Task<ToolResult> download(CallContext context, boost::json::object arguments);
   Task<ToolResult> list_files(CallContext context, boost::json::object arguments);
 
+  // Of a PythonCall or a BashCall, whose own arguments are read.
+  template <typename ServiceCall>
+  Task<ToolResult> run(CallContext context, Arguments& arguments, std::string id, ServiceCall call);
+
   // Follows a call to its end.
   Task<ToolResult> follow(CallContext context, std::shared_ptr<service::Execution> execution,
                           RunResult::Language language, std::int64_t timeout_seconds);

@@ -1,4 +1,5 @@
 // run_python and run_bash.
+#include <type_traits>
 #include <utility>
 
 #include "api/mcp/tools.h"
@@ -48,40 +49,44 @@ Task<ToolResult> Tools::follow(CallContext context, std::shared_ptr<service::Exe
   }
 }
 
-Task<ToolResult> Tools::run_python(CallContext context, json::object object) {
-  Arguments arguments(object);
-  const std::string id = arguments.require_string("sandbox_id", {"id"});
-  service::PythonCall python;
-  python.code = arguments.require_string("code");
+// What both tools have in common, around what is the call's own: `call` as far as its
+// arguments are read.
+template <typename ServiceCall>
+Task<ToolResult> Tools::run(CallContext context, Arguments& arguments, std::string id, ServiceCall call) {
+  constexpr bool kIsPython = std::is_same_v<ServiceCall, service::PythonCall>;
+  constexpr auto kLanguage = kIsPython ? RunResult::Language::kPython : RunResult::Language::kBash;
   const std::int64_t timeout =
       arguments.integer("timeout_seconds", kTimeouts, {"timeout"}).value_or(kDefaultTimeout);
   if (const auto read = arguments.finish(); !read) co_return failed(read.error());
   if (auto why = missing(context, id)) co_return std::move(*why);
 
-  python.timeout_seconds = timeout;
-  python.spool_after = Capture::kLimit;
-  auto execution = co_await sandboxes_->run_python(context.caller, id, std::move(python));
+  call.timeout_seconds = timeout;
+  call.spool_after = Capture::kLimit;
+  Result<std::shared_ptr<service::Execution>> execution;
+  if constexpr (kIsPython)
+    execution = co_await sandboxes_->run_python(context.caller, std::move(id), std::move(call));
+  else
+    execution = co_await sandboxes_->run_bash(context.caller, std::move(id), std::move(call));
   if (!execution) co_return failed(execution.error());
-  co_return co_await follow(std::move(context), std::move(*execution), RunResult::Language::kPython, timeout);
+  co_return co_await follow(std::move(context), std::move(*execution), kLanguage, timeout);
+}
+
+Task<ToolResult> Tools::run_python(CallContext context, json::object object) {
+  Arguments arguments(object);
+  std::string id = arguments.require_string("sandbox_id", {"id"});
+  service::PythonCall python;
+  python.code = arguments.require_string("code");
+  co_return co_await run(std::move(context), arguments, std::move(id), std::move(python));
 }
 
 Task<ToolResult> Tools::run_bash(CallContext context, json::object object) {
   Arguments arguments(object);
-  const std::string id = arguments.require_string("sandbox_id", {"id"});
+  std::string id = arguments.require_string("sandbox_id", {"id"});
   service::BashCall bash;
   bash.command = arguments.require_string("command", {"code", "cmd"});
-  const std::int64_t timeout =
-      arguments.integer("timeout_seconds", kTimeouts, {"timeout"}).value_or(kDefaultTimeout);
   bash.cwd = arguments.string("cwd");
   if (auto environment = arguments.string_map("env")) bash.env = std::move(*environment);
-  if (const auto read = arguments.finish(); !read) co_return failed(read.error());
-  if (auto why = missing(context, id)) co_return std::move(*why);
-
-  bash.timeout_seconds = timeout;
-  bash.spool_after = Capture::kLimit;
-  auto execution = co_await sandboxes_->run_bash(context.caller, id, std::move(bash));
-  if (!execution) co_return failed(execution.error());
-  co_return co_await follow(std::move(context), std::move(*execution), RunResult::Language::kBash, timeout);
+  co_return co_await run(std::move(context), arguments, std::move(id), std::move(bash));
 }
 
 }  // namespace warren::api::mcp

@@ -55,6 +55,12 @@ http::Response error_response(int status, std::string_view message) {
   return response;
 }
 
+http::Response no_content() {
+  http::Response response;
+  response.status = 204;
+  return response;
+}
+
 std::string sandbox_json(const service::SandboxInfo& info, const std::vector<std::string>& notes) {
   auto object = sandbox_object(info);
   if (!notes.empty()) object["notes"] = json::array(notes.begin(), notes.end());

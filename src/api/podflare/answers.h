@@ -16,6 +16,9 @@ namespace warren::api::podflare {
 http::Response error_response(const Error& error);
 http::Response error_response(int status, std::string_view message);
 
+// 204: done, and there is nothing to say.
+http::Response no_content();
+
 // {"id":"sbx_…","state":"ready",…}; `notes` only where there are some.
 std::string sandbox_json(const service::SandboxInfo& info, const std::vector<std::string>& notes);
 std::string sandboxes_json(const std::vector<service::SandboxInfo>& infos);

@@ -46,14 +46,10 @@ Error in_own_words(Error error) {
 
 Task<void> exec(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
                 http::ResponseWriter& writer) {
-  auto body = co_await request.body->read_all(kMaxBody);
-  if (!body) {
-    (void)co_await writer.send(error_response(body.error()));
-    co_return;
-  }
-  auto wanted = read_exec(*body, face->settings);
+  const auto body = co_await request.body->read_all(kMaxBody);
+  auto wanted = body ? read_exec(*body, face->settings) : std::unexpected(body.error());
   if (!wanted) {
-    (void)co_await writer.send(error_response(wanted.error()));
+    co_await refuse(writer, std::move(wanted).error());
     co_return;
   }
   auto& id = request.params.at("id");
@@ -65,7 +61,7 @@ Task<void> exec(std::shared_ptr<Face> face, service::Caller caller, http::Reques
     execution = co_await face->sandboxes.run_python(std::move(caller), id, std::move(python));
   }
   if (!execution) {
-    (void)co_await writer.send(error_response(in_own_words(execution.error())));
+    co_await refuse(writer, in_own_words(std::move(execution).error()));
     co_return;
   }
   http::Headers headers;
@@ -86,7 +82,7 @@ Task<void> stream_execution(std::shared_ptr<service::Execution> execution, http:
   asio::co_spawn(executor, await_first(execution, first), asio::detached);
   if (!first->event) co_await wait(*first);
   if (first->event && !*first->event) {
-    (void)co_await writer.send(error_response(first->event->error()));
+    co_await refuse(writer, first->event->error());
     co_return;
   }
 

@@ -11,21 +11,29 @@
 namespace warren::api::podflare {
 namespace {
 
-Task<void> check_key_and_run(std::shared_ptr<Face> face, Action action, http::Request& request,
-                             http::ResponseWriter& writer) {
+Result<service::Caller> caller_of(const Face& face, const http::Request& request) {
   const auto key = bearer_key(request.headers.get("Authorization"));
-  if (!key) {
-    auto response = error_response(key.error());
-    (void)co_await writer.send(std::move(response));
-    co_return;
-  }
-  auto caller = face->authenticate(*key);
+  if (!key) return std::unexpected(key.error());
+  return face.authenticate(*key);
+}
+
+Task<void> check_key_and_run(std::shared_ptr<Face> face, Handler handler, http::Request& request,
+                             http::ResponseWriter& writer) {
+  auto caller = caller_of(*face, request);
   if (!caller) {
-    auto response = error_response(caller.error());
-    (void)co_await writer.send(std::move(response));
+    co_await refuse(writer, std::move(caller).error());
     co_return;
   }
-  co_await action(face, std::move(*caller), request, writer);
+  if (const auto* streamer = std::get_if<Streamer>(&handler)) {
+    co_await (*streamer)(face, std::move(*caller), request, writer);
+    co_return;
+  }
+  auto response = co_await std::get<Responder>(handler)(face, std::move(*caller), request);
+  if (!response) {
+    co_await refuse(writer, std::move(response).error());
+    co_return;
+  }
+  (void)co_await writer.send(std::move(*response));
 }
 
 Task<void> healthz(std::shared_ptr<Face> face, http::ResponseWriter& writer) {
@@ -39,29 +47,32 @@ Task<void> healthz(std::shared_ptr<Face> face, http::ResponseWriter& writer) {
   (void)co_await writer.send(std::move(response));
 }
 
-Task<void> capacity(std::shared_ptr<Face> face, service::Caller caller, http::Request& /*request*/,
-                    http::ResponseWriter& writer) {
-  auto response = http::json_response(200, capacity_json(face->sandboxes.capacity(caller)));
-  (void)co_await writer.send(std::move(response));
+Task<Result<http::Response>> capacity(std::shared_ptr<Face> face, service::Caller caller,
+                                      http::Request& /*request*/) {
+  co_return http::json_response(200, capacity_json(face->sandboxes.capacity(caller)));
 }
 
 // Parts of the interface that come with later versions: known, so that a client is
 // told what is the matter rather than that the path is wrong.
-Task<void> not_offered(std::shared_ptr<Face> /*face*/, service::Caller /*caller*/, http::Request& request,
-                       http::ResponseWriter& writer) {
-  auto response = error_response(
-      404, fmt::format("{} {} is not offered by this version of Warren", request.method, request.path));
-  (void)co_await writer.send(std::move(response));
+Task<Result<http::Response>> not_offered(std::shared_ptr<Face> /*face*/, service::Caller /*caller*/,
+                                         http::Request& request) {
+  co_return fail(ErrorKind::kNotFound,
+                 fmt::format("{} {} is not offered by this version of Warren", request.method, request.path));
 }
 
 }  // namespace
 
 void add_route(http::Router& router, const std::shared_ptr<Face>& face, std::string method,
-               std::string pattern, Action action) {
+               std::string pattern, Handler handler) {
   router.add(std::move(method), std::move(pattern),
-             [face, action](http::Request& request, http::ResponseWriter& writer) {
-               return check_key_and_run(face, action, request, writer);
+             [face, handler](http::Request& request, http::ResponseWriter& writer) {
+               return check_key_and_run(face, handler, request, writer);
              });
+}
+
+Task<void> refuse(http::ResponseWriter& writer, Error error) {
+  auto response = error_response(error);
+  (void)co_await writer.send(std::move(response));
 }
 
 Result<std::string> path_parameter(const http::Request& request) {

@@ -27,15 +27,15 @@ Error with_hint(Error error, const std::string& id) {
 
 Task<void> read(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
                 http::ResponseWriter& writer) {
+  const auto& id = request.params.at("id");
   auto path = path_parameter(request);
   if (!path) {
-    (void)co_await writer.send(error_response(path.error()));
+    co_await refuse(writer, std::move(path).error());
     co_return;
   }
-  const auto& id = request.params.at("id");
   auto reader = co_await face->sandboxes.read_file(std::move(caller), id, std::move(*path));
   if (!reader) {
-    (void)co_await writer.send(error_response(with_hint(reader.error(), id)));
+    co_await refuse(writer, with_hint(std::move(reader).error(), id));
     co_return;
   }
   std::uint64_t left = (*reader)->size();
@@ -68,52 +68,35 @@ Task<Result<service::Written>> pour(http::BodyReader& body, service::FileWriter&
   co_return co_await file.finish();
 }
 
-Task<void> write(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
-                 http::ResponseWriter& writer) {
-  auto path = path_parameter(request);
-  if (!path) {
-    (void)co_await writer.send(error_response(path.error()));
-    co_return;
-  }
-  const auto& id = request.params.at("id");
-  auto file = co_await face->sandboxes.write_file(std::move(caller), id, *path, request.body->length());
-  if (!file) {
-    (void)co_await writer.send(error_response(file.error()));
-    co_return;
-  }
-  auto written = co_await pour(*request.body, **file);
-  auto response =
-      written ? http::json_response(200, written_json(*path, *written)) : error_response(written.error());
-  (void)co_await writer.send(std::move(response));
+Task<Result<http::Response>> write(std::shared_ptr<Face> face, service::Caller caller,
+                                   http::Request& request) {
+  const auto path = path_parameter(request);
+  if (!path) co_return std::unexpected(path.error());
+  auto file = co_await face->sandboxes.write_file(std::move(caller), request.params.at("id"), *path,
+                                                  request.body->length());
+  if (!file) co_return std::unexpected(std::move(file).error());
+  const auto written = co_await pour(*request.body, **file);
+  if (!written) co_return std::unexpected(written.error());
+  co_return http::json_response(200, written_json(*path, *written));
 }
 
-Task<void> remove(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
-                  http::ResponseWriter& writer) {
-  auto path = path_parameter(request);
-  if (!path) {
-    (void)co_await writer.send(error_response(path.error()));
-    co_return;
-  }
-  const auto& id = request.params.at("id");
-  const auto removed = co_await face->sandboxes.remove_file(std::move(caller), id, std::move(*path));
-  http::Response response;
-  response.status = 204;
-  if (!removed) response = error_response(removed.error());
-  (void)co_await writer.send(std::move(response));
+Task<Result<http::Response>> remove(std::shared_ptr<Face> face, service::Caller caller,
+                                    http::Request& request) {
+  const auto path = path_parameter(request);
+  if (!path) co_return std::unexpected(path.error());
+  const auto removed =
+      co_await face->sandboxes.remove_file(std::move(caller), request.params.at("id"), *path);
+  if (!removed) co_return std::unexpected(removed.error());
+  co_return no_content();
 }
 
-Task<void> list(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
-                http::ResponseWriter& writer) {
-  auto path = request.query.empty() ? Result<std::string>("/root") : path_parameter(request);
-  if (!path) {
-    (void)co_await writer.send(error_response(path.error()));
-    co_return;
-  }
-  const auto& id = request.params.at("id");
-  const auto listing = co_await face->sandboxes.list_files(std::move(caller), id, std::move(*path));
-  auto response =
-      listing ? http::json_response(200, listing_json(*listing)) : error_response(listing.error());
-  (void)co_await writer.send(std::move(response));
+Task<Result<http::Response>> list(std::shared_ptr<Face> face, service::Caller caller,
+                                  http::Request& request) {
+  const auto path = request.query.empty() ? Result<std::string>("/root") : path_parameter(request);
+  if (!path) co_return std::unexpected(path.error());
+  const auto listing = co_await face->sandboxes.list_files(std::move(caller), request.params.at("id"), *path);
+  if (!listing) co_return std::unexpected(listing.error());
+  co_return http::json_response(200, listing_json(*listing));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "api/podflare/face.h"
 #include "base/task.h"
@@ -30,14 +31,23 @@ struct Face {
   std::map<std::string, Terminal, std::less<>> terminals;
 };
 
-// A handler that knows who asks. Plain functions, so that nothing they need lives
-// in a closure that could go before they end.
-using Action = Task<void> (*)(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
-                              http::ResponseWriter& writer);
+// Handlers that know who asks. Plain functions, so that nothing they need lives in a
+// closure that could go before they end.
+//
+// One whose answer is a single response; an error is answered in the face's own shape.
+using Responder = Task<Result<http::Response>> (*)(std::shared_ptr<Face> face, service::Caller caller,
+                                                   http::Request& request);
+// One that streams its answer.
+using Streamer = Task<void> (*)(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
+                                http::ResponseWriter& writer);
+using Handler = std::variant<Responder, Streamer>;
 
-// Adds `action` behind the check of the key.
+// Adds `handler` behind the check of the key.
 void add_route(http::Router& router, const std::shared_ptr<Face>& face, std::string method,
-               std::string pattern, Action action);
+               std::string pattern, Handler handler);
+
+// Answers with an error in the face's own shape.
+Task<void> refuse(http::ResponseWriter& writer, Error error);
 
 // The value of ?path=, which must be the only parameter. May be any bytes.
 Result<std::string> path_parameter(const http::Request& request);

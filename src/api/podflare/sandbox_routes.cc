@@ -5,48 +5,35 @@
 namespace warren::api::podflare {
 namespace {
 
-Task<void> create(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
-                  http::ResponseWriter& writer) {
-  auto body = co_await request.body->read_all(kMaxBody);
-  if (!body) {
-    (void)co_await writer.send(error_response(body.error()));
-    co_return;
-  }
+Task<Result<http::Response>> create(std::shared_ptr<Face> face, service::Caller caller,
+                                    http::Request& request) {
+  const auto body = co_await request.body->read_all(kMaxBody);
+  if (!body) co_return std::unexpected(body.error());
   auto wanted = read_create(*body, face->settings);
-  if (!wanted) {
-    (void)co_await writer.send(error_response(wanted.error()));
-    co_return;
-  }
-  auto info = co_await face->sandboxes.create(caller, std::move(wanted->spec));
-  if (!info) {
-    (void)co_await writer.send(error_response(info.error()));
-    co_return;
-  }
+  if (!wanted) co_return std::unexpected(std::move(wanted).error());
+  const auto info = co_await face->sandboxes.create(caller, std::move(wanted->spec));
+  if (!info) co_return std::unexpected(info.error());
   auto response = http::json_response(201, sandbox_json(*info, wanted->notes));
   response.headers.set("Location", "/v1/sandboxes/" + info->id);
-  (void)co_await writer.send(std::move(response));
+  co_return response;
 }
 
-Task<void> list(std::shared_ptr<Face> face, service::Caller caller, http::Request& /*request*/,
-                http::ResponseWriter& writer) {
-  auto response = http::json_response(200, sandboxes_json(face->sandboxes.list(caller)));
-  (void)co_await writer.send(std::move(response));
+Task<Result<http::Response>> list(std::shared_ptr<Face> face, service::Caller caller,
+                                  http::Request& /*request*/) {
+  co_return http::json_response(200, sandboxes_json(face->sandboxes.list(caller)));
 }
 
-Task<void> get(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
-               http::ResponseWriter& writer) {
+Task<Result<http::Response>> get(std::shared_ptr<Face> face, service::Caller caller, http::Request& request) {
   const auto info = face->sandboxes.get(caller, request.params.at("id"));
-  auto response = info ? http::json_response(200, sandbox_json(*info, {})) : error_response(info.error());
-  (void)co_await writer.send(std::move(response));
+  if (!info) co_return std::unexpected(info.error());
+  co_return http::json_response(200, sandbox_json(*info, {}));
 }
 
-Task<void> destroy(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
-                   http::ResponseWriter& writer) {
+Task<Result<http::Response>> destroy(std::shared_ptr<Face> face, service::Caller caller,
+                                     http::Request& request) {
   const auto gone = co_await face->sandboxes.destroy(std::move(caller), request.params.at("id"));
-  http::Response response;
-  response.status = 204;
-  if (!gone) response = error_response(gone.error());
-  (void)co_await writer.send(std::move(response));
+  if (!gone) co_return std::unexpected(gone.error());
+  co_return no_content();
 }
 
 }  // namespace

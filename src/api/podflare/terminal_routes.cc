@@ -27,21 +27,17 @@ class Registration {
 
 Task<void> open(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
                 http::ResponseWriter& writer) {
-  auto body = co_await request.body->read_all(kMaxBody);
-  if (!body) {
-    (void)co_await writer.send(error_response(body.error()));
-    co_return;
-  }
-  auto wanted = read_terminal(*body);
+  const auto body = co_await request.body->read_all(kMaxBody);
+  auto wanted = body ? read_terminal(*body) : std::unexpected(body.error());
   if (!wanted) {
-    (void)co_await writer.send(error_response(wanted.error()));
+    co_await refuse(writer, std::move(wanted).error());
     co_return;
   }
   const auto account = caller.account_id;
   const auto& id = request.params.at("id");
   auto execution = co_await face->sandboxes.open_terminal(std::move(caller), id, std::move(*wanted));
   if (!execution) {
-    (void)co_await writer.send(error_response(execution.error()));
+    co_await refuse(writer, std::move(execution).error());
     co_return;
   }
   const Registration registration(face, {account, id, *execution});
@@ -61,46 +57,27 @@ Result<std::shared_ptr<service::Execution>> find(const Face& face, const service
   return fail(ErrorKind::kNotFound, "no such terminal is open in this sandbox; it may have ended");
 }
 
-Task<void> input(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
-                 http::ResponseWriter& writer) {
-  auto execution = find(*face, caller, request);
-  if (!execution) {
-    (void)co_await writer.send(error_response(execution.error()));
-    co_return;
-  }
+Task<Result<http::Response>> input(std::shared_ptr<Face> face, service::Caller caller,
+                                   http::Request& request) {
+  const auto execution = find(*face, caller, request);
+  if (!execution) co_return std::unexpected(execution.error());
   auto bytes = co_await request.body->read_all(kMaxInput);
-  if (!bytes) {
-    (void)co_await writer.send(error_response(bytes.error()));
-    co_return;
-  }
+  if (!bytes) co_return std::unexpected(std::move(bytes).error());
   const auto written = co_await (*execution)->write_input(std::move(*bytes));
-  http::Response response;
-  response.status = 204;
-  if (!written) response = error_response(written.error());
-  (void)co_await writer.send(std::move(response));
+  if (!written) co_return std::unexpected(written.error());
+  co_return no_content();
 }
 
-Task<void> resize(std::shared_ptr<Face> face, service::Caller caller, http::Request& request,
-                  http::ResponseWriter& writer) {
-  auto execution = find(*face, caller, request);
-  if (!execution) {
-    (void)co_await writer.send(error_response(execution.error()));
-    co_return;
-  }
-  auto body = co_await request.body->read_all(kMaxBody);
-  if (!body) {
-    (void)co_await writer.send(error_response(body.error()));
-    co_return;
-  }
+Task<Result<http::Response>> resize(std::shared_ptr<Face> face, service::Caller caller,
+                                    http::Request& request) {
+  const auto execution = find(*face, caller, request);
+  if (!execution) co_return std::unexpected(execution.error());
+  const auto body = co_await request.body->read_all(kMaxBody);
+  if (!body) co_return std::unexpected(body.error());
   const auto size = read_terminal_size(*body);
-  if (!size) {
-    (void)co_await writer.send(error_response(size.error()));
-    co_return;
-  }
+  if (!size) co_return std::unexpected(size.error());
   (*execution)->resize(size->rows, size->columns);
-  http::Response response;
-  response.status = 204;
-  (void)co_await writer.send(std::move(response));
+  co_return no_content();
 }
 
 }  // namespace

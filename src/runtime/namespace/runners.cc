@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,10 +28,10 @@ using Descriptor = asio::posix::stream_descriptor;
 constexpr Millis kForkLimit{2'000};
 constexpr Seconds kWarmLimit{60};
 
-// Where src/repl lies in every sandbox, and the number of its control socket.
+// Where src/repl lies in every sandbox, and where its messages come.
 KeeperProgram python_of(const std::filesystem::path& root) {
   return {.root = root,
-          .argv = {"/usr/bin/python3", "/usr/lib/warren/repl/main.py", std::to_string(kRunnerControl)},
+          .argv = {"/usr/bin/python3", "/usr/lib/warren/repl/main.py", std::to_string(kRunnerDescriptors[3])},
           // As the agent's default_environment(), and its mark of a given process.
           .environment = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
                           "USER=root", "LOGNAME=root", "LANG=C.UTF-8", "SHELL=/bin/bash",
@@ -44,20 +43,20 @@ std::shared_ptr<Descriptor> watched(const Executor& executor, int descriptor) {
 }
 
 Result<void> say(int control, std::string_view line) {
-  if (::send(control, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
+  if (::write(control, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     return fail_errno("talk to a template's Python");
   return {};
 }
 
 // Waits for a message of a template's Python, which has run nobody's code yet.
-Task<Result<void>> hear(std::shared_ptr<Descriptor> control, std::string op, Clock::time_point deadline) {
+Task<Result<void>> hear(std::shared_ptr<Descriptor> messages, std::string op, Clock::time_point deadline) {
   std::string heard;
   const std::string wanted = fmt::format("{{\"op\":\"{}\"", op);
   std::array<char, 4096> piece;
   while (heard.find(wanted) == std::string::npos) {
-    const bool ready = co_await wait_readable(control, deadline);
+    const bool ready = co_await wait_readable(messages, deadline);
     if (!ready) co_return fail(ErrorKind::kTimeout, "the template's Python does not start");
-    const ssize_t got = ::recv(control->native_handle(), piece.data(), piece.size(), MSG_DONTWAIT);
+    const ssize_t got = ::read(messages->native_handle(), piece.data(), piece.size());
     if (got == 0) co_return fail(ErrorKind::kUnavailable, "the template's Python has ended");
     if (got > 0) heard.append(piece.data(), static_cast<std::size_t>(got));
   }
@@ -88,8 +87,9 @@ Task<int> reap(std::shared_ptr<Descriptor> pidfd, pid_t pid) {
 struct Runners::Mooring {
   Berth berth;
   linux_::TwinEntry entry;
-  std::array<UniqueFd, 4> inside;   // input, output, error, control
-  std::array<UniqueFd, 3> outside;  // control, output, error, as the agent takes them
+  std::array<UniqueFd, kRunnerDescriptors.size()> inside;
+  // Messages to it and from it, output, error output, as the agent takes them.
+  std::array<UniqueFd, 4> outside;
 };
 
 Runners::Runners(Executor executor, Sources sources)
@@ -101,18 +101,19 @@ Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
       fmt::format("{}/{}/{}", sources_.instance, sandbox.account, sandbox.id));
   if (!entry) return fail(entry.error());
   mooring.entry = std::move(*entry);
-  auto control = linux_::socket_pair(linux_::SocketKind::kStream);
-  if (!control) return fail(control.error());
-  mooring.outside[0] = std::move(control->first);
-  mooring.inside[3] = std::move(control->second);
   mooring.inside[0].reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!mooring.inside[0]) return fail_errno("open /dev/null");
-  for (const std::size_t stream : {1, 2}) {
+  const auto join = [](UniqueFd& reader, UniqueFd& writer) -> Result<void> {
     std::array<int, 2> pipe{};
     if (::pipe2(pipe.data(), O_CLOEXEC) < 0) return fail_errno("pipe2");
-    mooring.outside[stream].reset(pipe[0]);
-    mooring.inside[stream].reset(pipe[1]);
-  }
+    reader.reset(pipe[0]);
+    writer.reset(pipe[1]);
+    return {};
+  };
+  WARREN_TRY(join(mooring.inside[3], mooring.outside[0]));
+  WARREN_TRY(join(mooring.outside[1], mooring.inside[4]));
+  WARREN_TRY(join(mooring.outside[2], mooring.inside[1]));
+  WARREN_TRY(join(mooring.outside[3], mooring.inside[2]));
   mooring.berth = {.process_one = sandbox.pid,
                    .process_one_pidfd = sandbox.process->native_handle(),
                    .first_id = sources_.slots.first_id(*sandbox.slot),
@@ -120,8 +121,8 @@ Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
                    .join = {},
                    .filter = &sources_.filter,
                    .open_files = sandbox.limits.open_files,
-                   .streams = {mooring.inside[0].get(), mooring.inside[1].get(), mooring.inside[2].get(),
-                               mooring.inside[3].get()}};
+                   .streams = {}};
+  for (std::size_t i = 0; i < mooring.inside.size(); ++i) mooring.berth.streams[i] = mooring.inside[i].get();
   return mooring;
 }
 
@@ -146,20 +147,20 @@ Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesyst
     if (!twin) co_return fail(twin.error());
     keep(sandbox, std::move(*twin));
   }
-  warm->control = std::move(mooring->outside[0]);
-  warm->output = std::move(mooring->outside[1]);
-  const auto control = watched(executor_, warm->control.get());
-  const auto ready = co_await hear(control, "ready", deadline);
+  warm->ends = std::move(mooring->outside);
+  const int control = warm->ends[0].get();
+  const auto messages = watched(executor_, warm->ends[1].get());
+  const auto ready = co_await hear(messages, "ready", deadline);
   if (!ready) co_return ready;
-  auto said = say(warm->control.get(), "{\"op\":\"warm\"}\n");
+  auto said = say(control, "{\"op\":\"warm\"}\n");
   if (!said) co_return said;
-  const auto warmed = co_await hear(control, "warmed", deadline);
+  const auto warmed = co_await hear(messages, "warmed", deadline);
   if (!warmed) co_return warmed;
   const auto twin = sandbox->twin;
   if (!twin) co_return fail(ErrorKind::kUnavailable, "the template's Python has ended");
   const linux_::WaitLimit limit(Clock::now() + kForkLimit);
   auto point = halt_at_fork(
-      *twin, [&] { return say(warm->control.get(), "{\"op\":\"fork\"}\n"); }, limit);
+      *twin, [control] { return say(control, "{\"op\":\"fork\"}\n"); }, limit);
   if (!point) co_return fail(std::move(point.error()));
   warm->point = std::move(*point);
   co_return Result<void>{};
@@ -198,7 +199,8 @@ Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
   const auto number = number_inside(twin->runner);
   keep(sandbox, std::move(*twin));
   if (!number) return fail(number.error());
-  const std::array descriptors{mooring->outside[0].get(), mooring->outside[1].get(), mooring->outside[2].get()};
+  const std::array descriptors{mooring->outside[0].get(), mooring->outside[1].get(), mooring->outside[2].get(),
+                               mooring->outside[3].get()};
   return linux_::send_packet(sandbox->control.get(), fmt::format("R {}", *number), descriptors);
 }
 

@@ -6,6 +6,7 @@
 // keeper, and the sandbox's agent is told.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -57,7 +58,7 @@ class Runners {
   struct Warm {
     std::filesystem::path root;
     std::shared_ptr<Sandbox> sandbox;
-    UniqueFd control, output;  // the runtime's ends
+    std::array<UniqueFd, 4> ends;  // of its pipes, as an agent has them
     std::optional<ForkPoint> point;
   };
   // A sandbox prepared for a new process, and the other ends of that one's streams.

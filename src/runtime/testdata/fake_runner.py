@@ -7,15 +7,16 @@ import signal
 import sys
 import threading
 
-control = os.fdopen(os.dup(3), "rb", buffering=0)
+source, target = os.dup(3), os.dup(4)
 os.close(3)
+os.close(4)
 scope = {}
 
 
 def send(**message):
     sys.stdout.flush()
     sys.stderr.flush()
-    os.write(control.fileno(), (json.dumps(message) + "\n").encode())
+    os.write(target, (json.dumps(message) + "\n").encode())
 
 
 def run(call, code):
@@ -37,14 +38,14 @@ def run(call, code):
     send(op="done", id=call, exit_code=exit_code, interrupted=interrupted)
 
 
-scope.update(send=send, os=os, sys=sys, threading=threading, signal=signal, control=control)
+scope.update(send=send, os=os, sys=sys, threading=threading, signal=signal, source=source, target=target)
 if "--fail" in sys.argv:
     sys.exit("this interpreter is broken")
 signal.signal(signal.SIGINT, lambda *_: None)
 send(op="ready", python="0")
 buffer = b""
 while True:
-    chunk = control.read(65536)
+    chunk = os.read(source, 65536)
     if not chunk:
         break
     buffer += chunk

@@ -1,5 +1,5 @@
-// Stands in for the Python runner in the tests of twin forks: answers lines on descriptor
-// 250. Linked statically, so that it runs in any root.
+// Stands in for the Python runner in the tests of twin forks: answers lines that come on descriptor
+// 250 on 251. Linked statically, so that it runs in any root.
 //
 //   who          "PID UID HOSTNAME VALUE GROWN", GROWN being the MiB of heap it has checked
 //   set WORD     VALUE becomes WORD
@@ -23,10 +23,11 @@
 namespace {
 
 constexpr int kControl = 250;
+constexpr int kAnswers = 251;
 
 void say(const std::string& text) {
   const std::string line = text + "\n";
-  if (::write(kControl, line.data(), line.size()) < 0) std::exit(1);
+  if (::write(kAnswers, line.data(), line.size()) < 0) std::exit(1);
 }
 
 std::string descriptors() {

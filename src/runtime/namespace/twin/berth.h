@@ -12,9 +12,10 @@
 
 namespace warren::runtime {
 
-// The number that the runner's end of its control socket has in it; 0, 1 and 2 are its
-// streams. src/repl/channel.py knows it as CONTROL_FD.
-inline constexpr int kRunnerControl = 250;
+// The numbers that a runner's descriptors have in it: /dev/null, its output, its error
+// output, messages to it and from it. src/repl/channel.py knows the last two as LOWEST_FD
+// and the one after.
+inline constexpr std::array kRunnerDescriptors{0, 1, 2, 250, 251};
 
 struct Berth {
   pid_t process_one = -1;  // as the host counts
@@ -26,8 +27,8 @@ struct Berth {
   std::span<const UniqueFd> join;
   const linux_::SeccompFilter* filter = nullptr;
   std::uint32_t open_files = 0;  // RLIMIT_NOFILE
-  // Descriptors of this process that become the runner's 0, 1, 2 and control socket.
-  std::array<int, 4> streams{-1, -1, -1, -1};
+  // Descriptors of this process that become the runner's kRunnerDescriptors.
+  std::array<int, kRunnerDescriptors.size()> streams{};
 };
 
 }  // namespace warren::runtime

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -112,11 +113,12 @@ Result<void> join(Injection& injection, std::span<const UniqueFd> files, std::ui
 
 Result<void> take_descriptors(Injection& runner, const Berth& berth) {
   for (std::size_t i = 0; i < berth.streams.size(); ++i) {
-    const bool is_control = i == berth.streams.size() - 1;
     const auto given = give(runner, berth.streams[i]);
     if (!given) return fail(given.error());
-    const std::uint64_t number = is_control ? kRunnerControl : i;
-    WARREN_TRY(do_call(runner, "dup3", SYS_dup3, {*given, number, is_control ? O_CLOEXEC : 0U}));
+    const std::uint64_t number = word(kRunnerDescriptors[i]);
+    // What programs that it starts are to have, and what they are not.
+    const std::uint64_t flags = number <= STDERR_FILENO ? 0 : O_CLOEXEC;
+    WARREN_TRY(do_call(runner, "dup3", SYS_dup3, {*given, number, flags}));
     WARREN_TRY(do_call(runner, "close", SYS_close, {*given}));
   }
   return {};
@@ -124,8 +126,9 @@ Result<void> take_descriptors(Injection& runner, const Berth& berth) {
 
 Result<void> close_others(Injection& runner) {
   constexpr std::uint64_t kLast = ~0U;
-  WARREN_TRY(do_call(runner, "close_range", SYS_close_range, {3, kRunnerControl - 1, 0}));
-  return do_call(runner, "close_range", SYS_close_range, {kRunnerControl + 1, kLast, 0});
+  constexpr std::uint64_t kFirstMessages = kRunnerDescriptors[3];
+  WARREN_TRY(do_call(runner, "close_range", SYS_close_range, {STDERR_FILENO + 1, kFirstMessages - 1, 0}));
+  return do_call(runner, "close_range", SYS_close_range, {kRunnerDescriptors.back() + 1, kLast, 0});
 }
 
 // In this order: the process may be touched from inside only when it has nothing left

@@ -26,19 +26,20 @@ using ::testing::StartsWith;
 // The host's end of a runner.
 struct Line {
   UniqueFd control;
+  UniqueFd answers;
   UniqueFd output;
 
   void send(const std::string& line) const {
     const std::string text = line + "\n";
-    EXPECT_EQ(::send(control.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(::write(control.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
   std::string hear() const {
     std::string line;
     char byte = 0;
     while (true) {
-      pollfd ready{.fd = control.get(), .events = POLLIN, .revents = 0};
+      pollfd ready{.fd = answers.get(), .events = POLLIN, .revents = 0};
       if (::poll(&ready, 1, 10'000) <= 0) return line + "(silence)";
-      if (::read(control.get(), &byte, 1) <= 0) return line + "(end)";
+      if (::read(answers.get(), &byte, 1) <= 0) return line + "(end)";
       if (byte == '\n') return line;
       line += byte;
     }
@@ -76,7 +77,8 @@ class TwinForkTest : public testing::NamespaceFixture {
     Berth berth;
     Line line;
     UniqueFd pidfd;
-    std::vector<UniqueFd> memory, join, inside;
+    std::vector<UniqueFd> memory, join;
+    std::array<UniqueFd, kRunnerDescriptors.size()> inside;
   };
   static std::unique_ptr<Moored> moor(const std::string& id) {
     auto moored = std::make_unique<Moored>();
@@ -89,14 +91,17 @@ class TwinForkTest : public testing::NamespaceFixture {
       EXPECT_TRUE(file) << path;
       (controller == std::string_view("memory") ? moored->memory : moored->join).push_back(std::move(file));
     }
-    auto control = linux_::socket_pair(linux_::SocketKind::kStream);
-    std::array<int, 2> pipe{};
-    EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
-    moored->line.control = std::move(control->first);
-    moored->line.output.reset(pipe[0]);
-    moored->inside.push_back(std::move(control->second));
-    moored->inside.emplace_back(pipe[1]);
-    moored->inside.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const auto join = [](UniqueFd& reader, UniqueFd& writer) {
+      std::array<int, 2> pipe{};
+      EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+      reader.reset(pipe[0]);
+      writer.reset(pipe[1]);
+    };
+    moored->inside[0].reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    join(moored->line.output, moored->inside[1]);
+    moored->inside[2].reset(::dup(moored->inside[1].get()));
+    join(moored->inside[3], moored->line.control);
+    join(moored->line.answers, moored->inside[4]);
     std::uint32_t first_id = 0;
     const auto map = linux_::read_text("/proc/" + std::to_string(pid) + "/uid_map");
     std::sscanf(map->c_str(), "%*u %u", &first_id);
@@ -107,8 +112,9 @@ class TwinForkTest : public testing::NamespaceFixture {
                      .join = moored->join,
                      .filter = &*filter_,
                      .open_files = 1000,
-                     .streams = {moored->inside[2].get(), moored->inside[1].get(), moored->inside[1].get(),
-                                 moored->inside[0].get()}};
+                     .streams = {}};
+    for (std::size_t i = 0; i < moored->inside.size(); ++i)
+      moored->berth.streams[i] = moored->inside[i].get();
     return moored;
   }
 
@@ -155,7 +161,7 @@ TEST_F(TwinForkTest, ARunnerBootsInsideItsSandbox) {
   const auto id = make();
   const Line line = boot(id);
   EXPECT_THAT(line.ask("who"), HasSubstr(" 0 sbx-" + id.substr(4, 12) + " none 0"));
-  EXPECT_EQ(line.ask("fds"), " 0 1 2 250");
+  EXPECT_EQ(line.ask("fds"), " 0 1 2 250 251");
 }
 
 TEST_F(TwinForkTest, AForkHasTheMemoryAndAnotherSandbox) {
@@ -166,7 +172,7 @@ TEST_F(TwinForkTest, AForkHasTheMemoryAndAnotherSandbox) {
   parent.ask("share here");
   const Line child = fork(twins_[0], parent, second);
   EXPECT_THAT(child.ask("who"), HasSubstr(" 0 sbx-" + second.substr(4, 12) + " kept 20"));
-  EXPECT_EQ(child.ask("fds"), " 0 1 2 250");
+  EXPECT_EQ(child.ask("fds"), " 0 1 2 250 251");
   EXPECT_EQ(child.ask("shared"), "here");
   EXPECT_EQ(child.ask("share there"), "ok");
   EXPECT_EQ(child.ask("set mine"), "ok");

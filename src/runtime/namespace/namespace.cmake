@@ -15,6 +15,7 @@ add_library(
   namespace/root.cc
   namespace/slots.cc
   namespace/start.cc
+  namespace/sweeper.cc
   namespace/tear_down.cc
   namespace/upper.cc)
 target_link_libraries(warren_namespace_driver PUBLIC warren_runtime_waiting warren_linux warren_base)

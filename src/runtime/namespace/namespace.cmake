@@ -16,6 +16,7 @@ add_library(
   namespace/runners.cc
   namespace/slots.cc
   namespace/start.cc
+  namespace/sweeper.cc
   namespace/tear_down.cc
   namespace/twin/inspection.cc
   namespace/twin/keeper.cc

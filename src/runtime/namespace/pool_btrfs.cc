@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 
 #include "base/log.h"
 #include "linux/subvolumes.h"
 #include "runtime/namespace/disk_space.h"
 #include "runtime/namespace/pool_kinds.h"
+#include "runtime/namespace/sweeper.h"
 #include "runtime/namespace/upper.h"
 
 namespace warren::runtime::pool {
@@ -17,8 +19,8 @@ namespace fs = std::filesystem;
 
 class BtrfsPool final : public Pool {
  public:
-  BtrfsPool(Place place, UniqueFd folder, linux_::QuotaMode quota)
-      : place_(std::move(place)), folder_(std::move(folder)), quota_(quota) {}
+  BtrfsPool(Place place, UniqueFd folder, linux_::QuotaMode quota, std::unique_ptr<Sweeper> sweeper)
+      : place_(std::move(place)), folder_(std::move(folder)), quota_(quota), sweeper_(std::move(sweeper)) {}
 
   Result<fs::path> make(const std::string& name, std::uint64_t limit_bytes,
                         const std::string& hostname) override {
@@ -36,9 +38,8 @@ class BtrfsPool final : public Pool {
     std::uint64_t id = 0;
     if (quota_ != linux_::QuotaMode::kNone)
       if (const auto known = id_of(name)) id = *known;
-    const auto removed = linux_::delete_subvolume(folder_.get(), name);
-    if (!removed && removed.error().kind() != ErrorKind::kNotFound) return removed;
-    if (id != 0) stale_groups_.push_back(id);
+    WARREN_TRY(sweeper_->take(place_.uppers() / name, name));
+    if (id != 0) stale_groups_.push_back({.id = id, .upper = name});
     return {};
   }
 
@@ -56,15 +57,23 @@ class BtrfsPool final : public Pool {
   }
 
   void tend() override {
-    std::erase_if(stale_groups_, [this](std::uint64_t id) {
-      const auto removed = linux_::remove_quota_group(folder_.get(), id);
+    sweeper_->tend();
+    std::erase_if(stale_groups_, [this](const StaleGroup& group) {
+      if (sweeper_->holds(group.upper)) return false;
+      const auto removed = linux_::remove_quota_group(folder_.get(), group.id);
       if (!removed && removed.error().kind() != ErrorKind::kConflict)
-        log::warn("quota group {}: {}", id, removed.error().message());
+        log::warn("quota group {}: {}", group.id, removed.error().message());
       return removed.has_value();
     });
   }
 
  private:
+  // The quota group of an upper that is removed, or about to be.
+  struct StaleGroup {
+    std::uint64_t id;
+    std::string upper;
+  };
+
   Result<std::uint64_t> id_of(const std::string& name) const {
     const auto upper = open_folder(place_.uppers() / name);
     if (!upper) return fail(upper.error());
@@ -83,8 +92,17 @@ class BtrfsPool final : public Pool {
   Place place_;
   UniqueFd folder_;
   linux_::QuotaMode quota_;
-  std::vector<std::uint64_t> stale_groups_;
+  std::unique_ptr<Sweeper> sweeper_;
+  std::vector<StaleGroup> stale_groups_;
 };
+
+Result<void> remove_subvolume(const fs::path& folder, const std::string& name) {
+  const auto parent = open_folder(folder);
+  if (!parent) return fail(parent.error());
+  auto removed = linux_::delete_subvolume(parent->get(), name);
+  if (!removed && removed.error().kind() == ErrorKind::kNotFound) return {};
+  return removed;
+}
 
 }  // namespace
 
@@ -100,7 +118,9 @@ Result<std::unique_ptr<Pool>> open_btrfs(Place place) {
   if (::mkdir(uppers.c_str(), 0711) < 0 && errno != EEXIST) return fail_errno("mkdir " + uppers.string());
   auto folder = open_folder(uppers);
   if (!folder) return fail(folder.error());
-  return std::make_unique<BtrfsPool>(std::move(place), std::move(*folder), *quota);
+  auto sweeper = Sweeper::start(place.removed(), remove_subvolume);
+  if (!sweeper) return fail(std::move(sweeper.error()));
+  return std::make_unique<BtrfsPool>(std::move(place), std::move(*folder), *quota, std::move(*sweeper));
 }
 
 }  // namespace warren::runtime::pool

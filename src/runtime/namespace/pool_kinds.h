@@ -1,4 +1,4 @@
-// The two kinds of pool. For pool*.cc only.
+// The two kinds of pool, and what they share. For those who make a pool only.
 #pragma once
 
 #include <filesystem>
@@ -18,6 +18,7 @@ struct Place {
   std::uint64_t floor_bytes = 0;
 
   std::filesystem::path uppers() const { return root / "uppers"; }
+  std::filesystem::path removed() const { return root / "removed"; }
 };
 
 // On btrfs already.

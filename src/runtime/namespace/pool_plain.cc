@@ -1,16 +1,11 @@
-#include <linux/close_range.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <memory>
 
 #include "base/log.h"
 #include "runtime/namespace/disk_space.h"
 #include "runtime/namespace/pool_kinds.h"
+#include "runtime/namespace/sweeper.h"
 #include "runtime/namespace/upper.h"
 
 namespace warren::runtime::pool {
@@ -18,17 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Uppers are folders. To remove one means to unlink each of its files, of which there
-// may be a million: it is moved out of sight, and a child process does the rest.
+// Uppers are folders.
 class PlainPool final : public Pool {
  public:
-  explicit PlainPool(Place place) : place_(std::move(place)) { sweep(); }
-
-  ~PlainPool() override {
-    if (sweeper_ > 0) ::waitpid(sweeper_, nullptr, 0);
-    std::error_code ignored;
-    fs::remove_all(removed(), ignored);
-  }
+  PlainPool(Place place, std::unique_ptr<Sweeper> sweeper)
+      : place_(std::move(place)), sweeper_(std::move(sweeper)) {}
 
   Result<fs::path> make(const std::string& name, std::uint64_t, const std::string& hostname) override {
     if (const auto checked = check_name(name); !checked) return fail(checked.error());
@@ -43,13 +32,7 @@ class PlainPool final : public Pool {
 
   Result<void> remove(const std::string& name) override {
     WARREN_TRY(check_name(name));
-    if (::mkdir(removed().c_str(), 0700) < 0 && errno != EEXIST)
-      return fail_errno("mkdir " + removed().string());
-    const fs::path upper = place_.uppers() / name;
-    if (::rename(upper.c_str(), (removed() / name).c_str()) < 0 && errno != ENOENT)
-      return fail_errno("move upper " + name);
-    sweep();
-    return {};
+    return sweeper_->take(place_.uppers() / name, name);
   }
 
   Result<std::uint64_t> used_bytes(const std::string&) const override { return 0; }
@@ -58,30 +41,19 @@ class PlainPool final : public Pool {
   Result<void> check_room() const override {
     return runtime::check_room(place_.home, place_.root, place_.floor_bytes);
   }
-  void tend() override { sweep(); }
+  void tend() override { sweeper_->tend(); }
 
  private:
-  fs::path removed() const { return place_.root / "removed"; }
-
-  // One child at a time takes all that is there.
-  void sweep() {
-    if (sweeper_ > 0 && ::waitpid(sweeper_, nullptr, WNOHANG) == 0) return;
-    sweeper_ = -1;
-    if (names_in(removed()).empty()) return;
-    sweeper_ = ::fork();
-    if (sweeper_ < 0) log::warn("{}", Error::from_errno("fork").message());
-    if (sweeper_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // Nothing of the runtime's may be held open by this.
-    ::syscall(SYS_close_range, 0U, ~0U, 0U);
-    std::error_code ignored;
-    for (const auto& name : names_in(removed())) fs::remove_all(removed() / name, ignored);
-    ::_exit(0);
-  }
-
   Place place_;
-  pid_t sweeper_ = -1;
+  std::unique_ptr<Sweeper> sweeper_;
 };
+
+Result<void> remove_folder(const fs::path& folder, const std::string& name) {
+  std::error_code failure;
+  fs::remove_all(folder / name, failure);
+  if (failure) return fail(Error::from_errno("remove upper " + name, failure.value()));
+  return {};
+}
 
 }  // namespace
 
@@ -89,7 +61,9 @@ Result<std::unique_ptr<Pool>> open_plain(Place place) {
   std::error_code failure;
   fs::create_directories(place.uppers(), failure);
   if (failure) return fail(Error::from_errno("mkdir " + place.uppers().string(), failure.value()));
-  return std::make_unique<PlainPool>(std::move(place));
+  auto sweeper = Sweeper::start(place.removed(), remove_folder);
+  if (!sweeper) return fail(std::move(sweeper.error()));
+  return std::make_unique<PlainPool>(std::move(place), std::move(*sweeper));
 }
 
 }  // namespace warren::runtime::pool

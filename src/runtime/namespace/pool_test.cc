@@ -2,7 +2,9 @@
 #include "runtime/namespace/pool.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -12,6 +14,7 @@
 #include "base/ids.h"
 #include "linux/loop_device.h"
 #include "linux/mounts.h"
+#include "runtime/namespace/testing/undying.h"
 
 namespace warren::runtime {
 namespace {
@@ -19,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 class PoolTest : public ::testing::Test {
  protected:
@@ -84,9 +88,9 @@ TEST_P(PoolOfEitherKind, FindsAgainWhatAnEarlierOneLeft) {
   EXPECT_THAT(pool_->uppers(), ElementsAre("one"));
 }
 
-TEST_F(PoolTest, APlainPoolThatIsClosedHasRemovedEverything) {
-  open(0);
-  const auto upper = pool_->make("one", 0, "host");
+TEST_P(PoolOfEitherKind, OneThatIsClosedHasRemovedEverything) {
+  open(GetParam());
+  const auto upper = pool_->make("one", 64 << 20, "host");
   ASSERT_TRUE(upper);
   for (int i = 0; i < 2000; ++i) std::ofstream(*upper / ("data/" + std::to_string(i))) << i;
   ASSERT_TRUE(pool_->remove("one"));
@@ -94,7 +98,41 @@ TEST_F(PoolTest, APlainPoolThatIsClosedHasRemovedEverything) {
   std::vector<std::string> left;
   for (const auto& entry : fs::recursive_directory_iterator(home_ / "pool"))
     left.push_back(entry.path().filename().string());
-  EXPECT_THAT(left, ElementsAre("uppers"));
+  EXPECT_THAT(left, UnorderedElementsAre("uppers", "removed"));
+}
+
+// Removing is the work of a child. Held still, it does nothing; the pool goes on.
+TEST_P(PoolOfEitherKind, GoesOnWhileSomethingIsBeingRemoved) {
+  open(GetParam());
+  const pid_t child = testing::child_of(::getpid());
+  ASSERT_GT(child, 0);
+  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  ASSERT_TRUE(pool_->make("one", 64 << 20, "host"));
+  EXPECT_TRUE(pool_->remove("one"));
+  EXPECT_THAT(pool_->uppers(), IsEmpty());
+  ASSERT_TRUE(pool_->make("two", 64 << 20, "host"));
+  EXPECT_TRUE(pool_->remove("two"));
+  pool_->tend();
+  EXPECT_TRUE(fs::exists(home_ / "pool/removed/one"));
+  ASSERT_EQ(::kill(child, SIGCONT), 0);
+  pool_.reset();
+  EXPECT_TRUE(fs::is_empty(home_ / "pool/removed"));
+}
+
+TEST_P(PoolOfEitherKind, AKilledSweeperIsReplaced) {
+  open(GetParam());
+  const pid_t child = testing::child_of(::getpid());
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  ASSERT_TRUE(pool_->make("one", 64 << 20, "host"));
+  EXPECT_TRUE(pool_->remove("one"));
+  pool_->tend();
+  const pid_t next = testing::child_of(::getpid());
+  EXPECT_GT(next, 0);
+  EXPECT_NE(next, child);
+  pool_.reset();
+  EXPECT_TRUE(fs::is_empty(home_ / "pool/removed"));
 }
 
 TEST_F(PoolTest, AnImageThatMayBeLargerNowIsMadeLarger) {

@@ -15,9 +15,11 @@ namespace warren::runtime::testing {
 
 pid_t child_of(pid_t parent) {
   const auto text = linux_::read_text(fmt::format("/proc/{0}/task/{0}/children", parent));
-  pid_t child = -1;
-  if (text) std::istringstream(*text) >> child;
-  return child > 0 ? child : -1;
+  pid_t youngest = -1;
+  if (!text) return youngest;
+  std::istringstream children(*text);
+  for (pid_t child = 0; children >> child;) youngest = child;
+  return youngest;
 }
 
 Undying::Undying(pid_t parent) : pid_(child_of(parent)) {

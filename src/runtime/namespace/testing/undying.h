@@ -22,7 +22,7 @@ class Undying {
   pid_t pid_ = -1;
 };
 
-// The first child of a process; -1: it has none.
+// The youngest child of a process; -1: it has none.
 pid_t child_of(pid_t parent);
 
 }  // namespace warren::runtime::testing

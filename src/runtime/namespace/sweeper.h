@@ -1,0 +1,55 @@
+// Removes what may take the kernel or us a while, in a child process, so that the
+// runtime need not wait: a subvolume with much in memory takes btrfs half a second, a
+// plain folder as long as it has files. Not a thread, because the runtime clones itself
+// for each sandbox and must have only one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace warren::runtime {
+
+class Sweeper {
+ public:
+  // Removes one entry of the folder.
+  using Remove = std::function<Result<void>(const std::filesystem::path& folder, const std::string& name)>;
+
+  // Everything in `folder` (made if it is not there) is to be removed, now and later.
+  // The child ends with this process, however that ends.
+  static Result<std::unique_ptr<Sweeper>> start(std::filesystem::path folder, Remove remove);
+  // Waits until everything is removed.
+  ~Sweeper();
+  Sweeper(const Sweeper&) = delete;
+  Sweeper& operator=(const Sweeper&) = delete;
+
+  // Moves `from` into the folder as `name`: it is out of sight at once. One that is not
+  // there is no failure. Both must be on one file system.
+  Result<void> take(const std::filesystem::path& from, const std::string& name);
+
+  // Whether an entry of that name is still to be removed.
+  bool holds(const std::string& name) const;
+
+  // Tries again what could not be removed, and replaces a child that has been killed.
+  void tend();
+
+ private:
+  Sweeper(std::filesystem::path folder, Remove remove);
+  Result<void> spawn();
+  void sweep() const;
+  [[noreturn]] void run(int wakes) const;
+  void wake();
+
+  std::filesystem::path folder_;
+  Remove remove_;
+  pid_t child_ = -1;
+  UniqueFd waker_;  // a byte: there is something; its end: there will be nothing more
+};
+
+}  // namespace warren::runtime

@@ -58,6 +58,12 @@ std::string passable_notice(std::string_view name, json::value value, json::obje
   return json::serialize(notice_of(name, std::move(otherwise)));
 }
 
+json::object operation(std::string_view name) {
+  json::object message;
+  message["op"] = name;
+  return message;
+}
+
 json::object started_notice(std::int64_t call) { return {{"started", true}, {"call", call}}; }
 
 // The answer of a call that was cancelled before it began.
@@ -148,12 +154,10 @@ void Python::given_ended(int status) {
 }
 
 void Python::may_fork() {
-  if (!fork_ || fork_->begun || !runner_) return;
+  if (!fork_ || !fork_->packed || fork_->begun || !runner_) return;
   fork_->begun = true;
-  json::object message;
-  message["op"] = "fork";
-  message["keep_random"] = fork_->keep_random;
-  runner_->send(message);
+  changed_.notify();
+  runner_->send(operation("go"));
 }
 
 void Python::start() {
@@ -208,27 +212,34 @@ Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
     co_return stream->close(started.error());
   }
   const auto runner = runner_;
-  fork_.emplace().keep_random = keep_random;
-  json::object notice;
-  notice["holding"] = true;
-  co_await stream->notice(std::move(notice));
+  fork_.emplace();
+  json::object pack = operation("fork");
+  pack["keep_random"] = keep_random;
+  runner->send(pack);
+  while (!fork_->packed && !runner->ended() && !stream->cancelled()) co_await changed_.wait();
+  if (fork_->packed && !stream->cancelled()) {
+    json::object holding;
+    holding["holding"] = true;
+    co_await stream->notice(std::move(holding));
+    while (!fork_->begun && !runner->ended() && !stream->cancelled()) co_await changed_.wait();
+  }
+  if (!fork_->begun && !runner->ended()) runner->send(operation("stay"));
   // Once begun, it goes on until the runtime has let the process go; what then holds it up
   // is the user's.
   auto patience = Clock::time_point::max();
-  while (!fork_->done && !runner->ended() && (fork_->begun || !stream->cancelled())) {
+  while (fork_->begun && !fork_->done && !runner->ended()) {
     if (stream->cancelled() && patience == Clock::time_point::max()) patience = Clock::now() + wire::kKillGrace;
     if (Clock::now() >= patience) runner->kill({});
     co_await changed_.wait_until(Clock::now() >= patience ? Clock::time_point::max() : patience);
   }
   stream->on_cancel = nullptr;
-  const auto done = std::move(fork_->done);
-  const bool begun = fork_->begun;
-  fork_.reset();
-  if (!done && begun)
+  const Fork fork = *std::exchange(fork_, std::nullopt);
+  if (!fork.begun && !runner->ended())
+    co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
+  if (!fork.done)
     co_return stream->close(Error(ErrorKind::kConflict, "the Python session ended while it was forked"));
-  if (!done) co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
   json::object result;
-  result["not_copied"] = member(*done, "not_copied");
+  result["not_copied"] = member(*fork.packed, "not_copied");
   stream->close(result);
 }
 
@@ -388,9 +399,13 @@ Task<void> Python::on_message(json::object message) {
     }
     co_return;
   }
-  if (name == "forked") {
-    if (!fork_) co_return;
-    fork_->done = std::move(message);
+  if (name == "packed" && fork_ && !fork_->packed) {
+    fork_->packed = std::move(message);
+    changed_.notify();
+    co_return;
+  }
+  if (name == "forked" && fork_ && fork_->begun) {
+    fork_->done = true;
     changed_.notify();
     co_return;
   }

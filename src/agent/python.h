@@ -64,11 +64,11 @@ class Python : private Runner::Listener {
     Event changed;
   };
   struct PythonRequest;
-  // The fork that waits for the runtime.
+  // A fork that is under way.
   struct Fork {
-    bool keep_random = false;
-    bool begun = false;
-    std::optional<boost::json::object> done;  // what the runner said of it
+    std::optional<boost::json::object> packed;  // what the runner said of what it cannot take along
+    bool begun = false;                         // by the runtime
+    bool done = false;
   };
 
   void start();

@@ -3,11 +3,13 @@
 From the agent:
     {"op":"run","id":N,"code":S,"cwd":S?,"env":{S:S}?}
     {"op":"warm","imports":[S…]}                     become what others are forked from
-    {"op":"fork","keep_random":B?}                   into another sandbox
+    {"op":"fork","keep_random":B?}                   get ready to be forked into another sandbox
+    {"op":"go"} | {"op":"stay"}                      after "packed": fork, or do not
 To the agent:
     {"op":"ready","python":S}                        when calls are taken; so says a fork too
     {"op":"warmed","missing":[S…]}
-    {"op":"forked","not_copied":{…}}                 by what was forked
+    {"op":"packed","not_copied":{…}}                 what a fork will not have
+    {"op":"forked"}                                  by what was forked
     {"op":"display","id":N,"data":{MIME:…}}
     {"op":"result","id":N,"data":{MIME:…}}           the last expression's value
     {"op":"error","id":N,"name":S,"value":S,"traceback":S}

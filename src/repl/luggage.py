@@ -99,6 +99,10 @@ class Luggage:
 
     def _draw_anew(self):
         """Random numbers that nobody else draws, unless the caller wants the same."""
+        openssl = sys.modules.get("_ssl")
+        if openssl is not None:
+            # It notices a fork by the process's number, which may be the same over there.
+            openssl.RAND_add(os.urandom(64), 64.0)
         if self._keep_random:
             random.setstate(self._random)  # the interpreter has reseeded it
             return

@@ -182,16 +182,21 @@ class Runner:
 
     def _fork(self, message):
         """Forks where the runtime turns the fork into one in another sandbox: the child
-        has new descriptors for its streams and its channel under the old numbers."""
+        has new descriptors for its streams and its messages under the old numbers. All
+        that can be done before comes before, since this process is held while it forks."""
         self._flush()
         luggage = Luggage({0, 1, 2} | self._channel.descriptors(), bool(message.get("keep_random")))
+        self._channel.send({"op": "packed", "not_copied": luggage.not_copied})
+        go = self._channel.receive()
+        if go is None or go.get("op") != "go":
+            return
         self._attribution.is_moving = self._channel.is_moving = True
         try:
             child = os.fork() == 0
         finally:
             self._attribution.is_moving = self._channel.is_moving = False
         if not child:
-            self._channel.send({"op": "forked", "not_copied": luggage.not_copied})
+            self._channel.send({"op": "forked"})
             return
         luggage.unpack()
         self._loop = None  # what it waited for is not here

@@ -156,11 +156,15 @@ Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesyst
   if (!said) co_return said;
   const auto warmed = co_await hear(messages, "warmed", deadline);
   if (!warmed) co_return warmed;
+  said = say(control, "{\"op\":\"fork\"}\n");
+  if (!said) co_return said;
+  const auto packed = co_await hear(messages, "packed", deadline);
+  if (!packed) co_return packed;
   const auto twin = sandbox->twin;
   if (!twin) co_return fail(ErrorKind::kUnavailable, "the template's Python has ended");
   const linux_::WaitLimit limit(Clock::now() + kForkLimit);
   auto point = halt_at_fork(
-      *twin, [control] { return say(control, "{\"op\":\"fork\"}\n"); }, limit);
+      *twin, [control] { return say(control, "{\"op\":\"go\"}\n"); }, limit);
   if (!point) co_return fail(std::move(point.error()));
   warm->point = std::move(*point);
   co_return Result<void>{};

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/connection.h"
@@ -24,7 +25,7 @@ namespace warren::agent {
 class Python : private Runner::Listener {
  public:
   // `command` starts the session's process.
-  Python(Executor executor, Reaper& reaper, std::vector<std::string> command);
+  Python(const Executor& executor, Reaper& reaper, std::vector<std::string> command);
 
   // Serves the stream to its end. See wire/protocol.h for what `request` says.
   Task<void> call(std::shared_ptr<Stream> stream, boost::json::object request);
@@ -38,8 +39,9 @@ class Python : private Runner::Listener {
  private:
   // The call that runs.
   struct Call {
+    Call(std::shared_ptr<Stream> to, std::int64_t number) : stream(std::move(to)), id(number) {}
     std::shared_ptr<Stream> stream;
-    std::int64_t id = 0;
+    std::int64_t id;
     std::uint64_t bytes[wire::kChannels] = {};
     std::optional<Spool> spools[wire::kChannels];
     std::optional<boost::json::object> done;  // what the runner said at its end

@@ -46,7 +46,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
 
   // `command` is the program and its arguments. `listener` must outlive the runner's
   // process or be detached from it.
-  static Result<std::shared_ptr<Runner>> start(Executor executor, Reaper& reaper,
+  static Result<std::shared_ptr<Runner>> start(const Executor& executor, Reaper& reaper,
                                                const std::vector<std::string>& command, Listener& listener);
 
   // Sends one message.
@@ -76,7 +76,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   };
 
  public:
-  Runner(Executor executor, Parts parts, Listener& listener);
+  Runner(const Executor& executor, Parts parts, Listener& listener);
 
  private:
   Task<void> run();

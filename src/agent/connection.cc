@@ -22,9 +22,9 @@ using wire::Channel;
 namespace {
 
 // Data is not added to an outbox that holds more than this.
-constexpr std::size_t kOutboxLimit = 512 * 1024;
+constexpr std::size_t kOutboxLimit = std::size_t{512} * 1024;
 // Beyond this nothing more is read, since what is read makes answers.
-constexpr std::size_t kOutboxCeiling = 4 * 1024 * 1024;
+constexpr std::size_t kOutboxCeiling = std::size_t{4} * 1024 * 1024;
 constexpr auto kWaiting = asio::as_tuple(asio::use_awaitable);
 
 }  // namespace
@@ -125,7 +125,7 @@ void Stream::set_gone() {
   if (!std::exchange(cancelled_, true) && on_cancel) on_cancel();
 }
 
-Connection::Connection(Executor executor, UniqueFd socket, OnOpen on_open)
+Connection::Connection(const Executor& executor, UniqueFd socket, OnOpen on_open)
     : executor_(executor),
       socket_(executor, socket.release()),
       on_open_(std::move(on_open)),

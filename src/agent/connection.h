@@ -80,7 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection>, private Sess
   using OnOpen = std::function<void(std::shared_ptr<Stream>, boost::json::object)>;
 
   // `on_open` serves the host's requests.
-  Connection(Executor executor, UniqueFd socket, OnOpen on_open);
+  Connection(const Executor& executor, UniqueFd socket, OnOpen on_open);
 
   void start();
   // Ends it and every stream on it. Idempotent.

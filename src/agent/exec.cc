@@ -72,7 +72,7 @@ Result<ExecRequest> parse(json::object object) {
 // Carries the host's input to the command until either has enough.
 class Input {
  public:
-  Input(Executor executor, UniqueFd fd, std::shared_ptr<Stream> stream)
+  Input(const Executor& executor, UniqueFd fd, std::shared_ptr<Stream> stream)
       : fd_(executor, fd.release()), stream_(std::move(stream)) {
     fd_.non_blocking(true);
   }
@@ -158,8 +158,8 @@ class Controls {
 Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> stream, json::object object) {
   auto request = parse(std::move(object));
   if (!request) co_return stream->close(request.error());
-  auto made = request->terminal ? make_terminal(*request->terminal)
-                                : make_pipes(request->input ? Stdin::kPipe : Stdin::kNone);
+  const std::optional<TerminalSize> terminal = request->terminal;
+  auto made = terminal ? make_terminal(*terminal) : make_pipes(request->input ? Stdin::kPipe : Stdin::kNone);
   if (!made) co_return stream->close(made.error());
   Ends ends = *std::move(made);
 
@@ -169,7 +169,7 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
   request->program.input = ends.child_input.get();
   request->program.output = ends.child_output.get();
   request->program.error = ends.child_error.get();
-  request->program.input_is_terminal = request->terminal.has_value();
+  request->program.input_is_terminal = terminal.has_value();
   request->program.adopts_orphans = true;
 
   OomWatch oom;
@@ -188,7 +188,7 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
     ending->status = status;
     ending->changed.notify();
   });
-  Controls controls{pid, request->terminal ? ends.output.get() : -1};
+  Controls controls{pid, terminal ? ends.output.get() : -1};
   stream->on_control = [&](json::object message) { controls.take(std::move(message)); };
   const auto executed = co_await child->executed(executor);
   if (!executed) {
@@ -201,9 +201,9 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
   stream->on_cancel = [ending] { ending->changed.notify(); };
 
   std::shared_ptr<Input> input;
-  if (request->terminal || request->input) {
+  if (terminal || request->input) {
     input = std::make_shared<Input>(executor, std::move(ends.input), stream);
-    asio::co_spawn(executor, Input::pump(input, request->terminal.has_value()), asio::detached);
+    asio::co_spawn(executor, Input::pump(input, terminal.has_value()), asio::detached);
   }
   std::vector<std::unique_ptr<Output>> outputs;
   outputs.push_back(std::make_unique<Output>(executor, std::move(ends.output), stream, Channel::kOutput,
@@ -213,7 +213,8 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
                                                Spool(request->spool_after, id + ".err")));
   for (auto& output : outputs) asio::co_spawn(executor, output->pump(), asio::detached);
 
-  const auto deadline = request->timeout ? began + *request->timeout : Clock::time_point::max();
+  const std::optional<Millis> timeout = request->timeout;
+  const auto deadline = timeout ? began + *timeout : Clock::time_point::max();
   while (!status && !stream->cancelled() && Clock::now() < deadline) co_await changed.wait_until(deadline);
   const bool cancelled = !status && stream->cancelled();
   const bool timed_out = !status && !cancelled;
@@ -253,7 +254,7 @@ Task<void> exec(Executor executor, Reaper& reaper, std::shared_ptr<Stream> strea
   stream->close(result);
 
   // Children of the command may still write; a terminal's are hung up, as any terminal's.
-  if (!request->terminal)
+  if (!terminal)
     for (auto& output : outputs) drain_to_nowhere(executor, output->release());
 }
 

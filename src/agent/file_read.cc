@@ -27,7 +27,7 @@ using wire::Channel;
 namespace {
 
 // Of a kernel file, which has no size of its own, no more than this is read.
-constexpr std::size_t kKernelFileLimit = 1024 * 1024;
+constexpr std::size_t kKernelFileLimit = std::size_t{1024} * 1024;
 
 std::unexpected<Error> refused(const std::string& path, std::string_view why) {
   return fail(ErrorKind::kInvalid, "read " + to_utf8(path) + ": " + std::string(why));

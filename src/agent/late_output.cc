@@ -8,7 +8,7 @@
 namespace warren::agent {
 namespace {
 
-constexpr std::size_t kLimit = 64 * 1024;
+constexpr std::size_t kLimit = std::size_t{64} * 1024;
 // So many pieces at most, however small.
 constexpr std::size_t kMaxPieces = 256;
 

@@ -24,7 +24,7 @@ namespace {
 // For a descriptor that does not tell how much can be read.
 constexpr std::size_t kSmallRead = 4096;
 // Of a terminal, whose end is not told in advance, no more than this is read after stop().
-constexpr std::size_t kMaxDrain = 1024 * 1024;
+constexpr std::size_t kMaxDrain = std::size_t{1024} * 1024;
 constexpr std::size_t kMaxDrained = 512;
 
 using Drained = std::shared_ptr<asio::posix::stream_descriptor>;
@@ -74,7 +74,7 @@ std::optional<std::string> read_some(int fd, std::size_t limit) {
   return bytes;
 }
 
-Output::Output(Executor executor, UniqueFd fd, std::shared_ptr<Stream> stream, wire::Channel channel,
+Output::Output(const Executor& executor, UniqueFd fd, std::shared_ptr<Stream> stream, wire::Channel channel,
                Spool spool)
     : fd_(executor, fd.release()),
       stream_(std::move(stream)),
@@ -128,7 +128,7 @@ UniqueFd Output::release() {
   return fd;
 }
 
-void drain_to_nowhere(Executor executor, UniqueFd fd) {
+void drain_to_nowhere(const Executor& executor, UniqueFd fd) {
   if (!fd) return;
   if (drained().size() >= kMaxDrained) {
     drained().front()->close();

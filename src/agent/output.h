@@ -24,7 +24,8 @@ std::optional<std::string> read_some(int fd, std::size_t limit);
 
 class Output {
  public:
-  Output(Executor executor, UniqueFd fd, std::shared_ptr<Stream> stream, wire::Channel channel, Spool spool);
+  Output(const Executor& executor, UniqueFd fd, std::shared_ptr<Stream> stream, wire::Channel channel,
+         Spool spool);
 
   // Forwards until the end of the file, or until what could be read when stop() was
   // called has been read. To be called once.
@@ -54,6 +55,6 @@ class Output {
 
 // Reads `fd` to nowhere until its end, so that whoever holds the other end is not stopped
 // by a closed or full pipe. Of many such the oldest is closed.
-void drain_to_nowhere(Executor executor, UniqueFd fd);
+void drain_to_nowhere(const Executor& executor, UniqueFd fd);
 
 }  // namespace warren::agent

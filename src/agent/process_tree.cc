@@ -23,7 +23,7 @@ namespace warren::agent {
 namespace {
 
 // More of an environment than this is not searched for the mark.
-constexpr std::size_t kEnvironmentLimit = 256 * 1024;
+constexpr std::size_t kEnvironmentLimit = std::size_t{256} * 1024;
 constexpr Millis kKillPatience{3000};
 
 std::string read_file(const std::string& path, std::size_t limit) {

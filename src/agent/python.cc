@@ -22,9 +22,9 @@ using wire::Channel;
 namespace {
 
 // Requests that wait may be so long together.
-constexpr std::size_t kMaxQueuedBytes = 64 * 1024 * 1024;
+constexpr std::size_t kMaxQueuedBytes = std::size_t{64} * 1024 * 1024;
 constexpr Seconds kStartPatience{60};
-constexpr std::size_t kIdleRead = 64 * 1024;
+constexpr std::size_t kIdleRead = std::size_t{64} * 1024;
 constexpr std::string_view kLeftOut =
     "[left out: larger or nested deeper than can be passed on, or with a number out of range]";
 
@@ -109,7 +109,7 @@ struct Python::PythonRequest {
   }
 };
 
-Python::Python(Executor executor, Reaper& reaper, std::vector<std::string> command, std::function<void()> ask)
+Python::Python(const Executor& executor, Reaper& reaper, std::vector<std::string> command, std::function<void()> ask)
     : executor_(executor),
       reaper_(reaper),
       command_(std::move(command)),
@@ -274,9 +274,7 @@ Task<void> Python::run(std::shared_ptr<Stream> stream, PythonRequest request, Mi
     co_return stream->close(started.error());
   }
 
-  Call& call = current_.emplace();
-  call.stream = stream;
-  call.id = ++last_call_;
+  Call& call = current_.emplace(stream, ++last_call_);
   const std::string spool_name = random_hex(8);
   call.spools[1].emplace(request.spool_after, spool_name + ".out");
   call.spools[2].emplace(request.spool_after, spool_name + ".err");

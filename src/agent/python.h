@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/connection.h"
@@ -26,7 +27,7 @@ class Python : private Runner::Listener {
  public:
   // `command` starts the session's process, unless `ask` is there: it asks the runtime for
   // one, which answers by give() or deny().
-  Python(Executor executor, Reaper& reaper, std::vector<std::string> command, std::function<void()> ask);
+  Python(const Executor& executor, Reaper& reaper, std::vector<std::string> command, std::function<void()> ask);
 
   // Serves the stream to its end. See wire/protocol.h for what `request` says.
   Task<void> call(std::shared_ptr<Stream> stream, boost::json::object request);
@@ -53,8 +54,9 @@ class Python : private Runner::Listener {
  private:
   // The call that runs.
   struct Call {
+    Call(std::shared_ptr<Stream> to, std::int64_t number) : stream(std::move(to)), id(number) {}
     std::shared_ptr<Stream> stream;
-    std::int64_t id = 0;
+    std::int64_t id;
     std::uint64_t bytes[wire::kChannels] = {};
     std::optional<Spool> spools[wire::kChannels];
     std::optional<boost::json::object> done;  // what the runner said at its end

@@ -34,7 +34,7 @@ int open_signals() {
 
 }  // namespace
 
-Reaper::Reaper(Executor executor) : signals_(executor, open_signals()) {
+Reaper::Reaper(const Executor& executor) : signals_(executor, open_signals()) {
   asio::co_spawn(executor, run(), asio::detached);
 }
 

@@ -16,7 +16,7 @@ class Reaper {
  public:
   // Blocks all signals of the process that can be blocked and takes SIGCHLD (and SIGTERM,
   // which ends the process) by descriptor. One a process.
-  explicit Reaper(Executor executor);
+  explicit Reaper(const Executor& executor);
 
   // Calls `ended` with the wait status (waitpid(2)) when the child has been reaped. To be
   // called in the same turn in which it was started.

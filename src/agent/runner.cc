@@ -35,7 +35,7 @@ namespace {
 constexpr int kOomScore = 300;
 // How long one that was killed has to end.
 constexpr Seconds kLastWait{3};
-constexpr std::size_t kMessageRead = 256 * 1024;
+constexpr std::size_t kMessageRead = std::size_t{256} * 1024;
 // As deep as Python's own JSON goes.
 constexpr std::size_t kMaxDepth = 1100;
 
@@ -52,7 +52,7 @@ bool watch(int epoll, int fd) {
 
 }  // namespace
 
-Result<std::shared_ptr<Runner>> Runner::start(Executor executor, Reaper& reaper,
+Result<std::shared_ptr<Runner>> Runner::start(const Executor& executor, Reaper& reaper,
                                               const std::vector<std::string>& command, Listener& listener) {
   auto ends = make_pipes(Stdin::kNone);
   if (!ends) return fail(std::move(ends).error());
@@ -90,7 +90,7 @@ Result<std::shared_ptr<Runner>> Runner::start(Executor executor, Reaper& reaper,
   return runner;
 }
 
-Result<std::shared_ptr<Runner>> Runner::adopt(Executor executor, Given given, Listener& listener) {
+Result<std::shared_ptr<Runner>> Runner::adopt(const Executor& executor, Given given, Listener& listener) {
   Parts parts;
   parts.control = std::move(given.control);
   parts.messages = std::move(given.messages);
@@ -114,7 +114,7 @@ Result<void> Runner::watch_all(Parts& parts) {
   return {};
 }
 
-Runner::Runner(Executor executor, Parts parts, Listener& listener)
+Runner::Runner(const Executor& executor, Parts parts, Listener& listener)
     : executor_(executor),
       output_(std::move(parts.output)),
       error_(std::move(parts.error)),

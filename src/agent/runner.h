@@ -46,7 +46,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
 
   // `command` is the program and its arguments. `listener` must outlive the runner's
   // process or be detached from it.
-  static Result<std::shared_ptr<Runner>> start(Executor executor, Reaper& reaper,
+  static Result<std::shared_ptr<Runner>> start(const Executor& executor, Reaper& reaper,
                                                const std::vector<std::string>& command, Listener& listener);
 
   // Takes over a process that the runtime has put here; its end is told by end().
@@ -54,7 +54,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
     pid_t pid = 0;
     UniqueFd control, messages, output, error;  // to it, and from it
   };
-  static Result<std::shared_ptr<Runner>> adopt(Executor executor, Given given, Listener& listener);
+  static Result<std::shared_ptr<Runner>> adopt(const Executor& executor, Given given, Listener& listener);
   // With the wait status.
   void end(int status) { take_end(status); }
   bool is_adopted() const { return adopted_; }
@@ -87,7 +87,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   };
 
  public:
-  Runner(Executor executor, Parts parts, Listener& listener);
+  Runner(const Executor& executor, Parts parts, Listener& listener);
 
  private:
   static Result<void> watch_all(Parts& parts);

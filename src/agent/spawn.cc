@@ -162,7 +162,8 @@ Result<Child> spawn(const Program& program) {
   plan.shell_argv.insert(plan.shell_argv.end(), plan.argv.begin() + 1, plan.argv.end());
   std::vector<std::string> variables;
   variables.reserve(program.environment.size());
-  for (const auto& [name, value] : program.environment) variables.push_back(name + "=" + value);
+  for (const auto& [name, value] : program.environment)
+    variables.emplace_back(name).append("=").append(value);
   for (std::string& variable : variables) plan.environment.push_back(variable.data());
   plan.environment.push_back(nullptr);
 

@@ -13,7 +13,7 @@ namespace warren::agent {
 namespace {
 
 // A threshold above this is taken as this.
-constexpr std::uint64_t kHeldLimit = 4 * 1024 * 1024;
+constexpr std::uint64_t kHeldLimit = std::uint64_t{4} * 1024 * 1024;
 
 // The folder, if it is one of ours that nobody else may write to.
 UniqueFd open_folder() {

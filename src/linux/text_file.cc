@@ -10,7 +10,7 @@
 
 namespace warren::linux_ {
 namespace {
-constexpr std::size_t kMostRead = 1024 * 1024;
+constexpr std::size_t kMostRead = std::size_t{1024} * 1024;
 }
 
 Result<std::string> read_text(const std::string& path) {

@@ -119,6 +119,17 @@ def test_an_out_of_memory_command_is_told_as_that(sandbox):
     assert run.code == 137 and run.exit.get("oom") is True, run
 
 
+def test_a_kill_is_not_told_as_out_of_memory_when_a_neighbour_runs_out(sandbox, make_sandbox):
+    other = make_sandbox()
+    stream = sandbox.exec_stream("echo waits; until [ -e /root/go ]; do sleep 0.05; done; kill -9 $$", "bash", wait=BOUND)
+    stream.wait_for_output(b"waits")
+    run = other.bash("python3 -c 'b = []\nwhile True: b.append(b\"\\1\" * 10_000_000)'", wait=BOUND)
+    assert run.exit.get("oom") is True, run
+    sandbox.put("/root/go", b"")
+    last = list(stream)[-1]
+    assert last["type"] == "exit" and last["data"] == 137 and not last.get("oom"), last
+
+
 def test_disk_is_limited_and_comes_back(start_server):
     server = start_server(limits={"disk_mib": 200, "memory_mib": 512})
     one, other = server.client.create(), server.client.create()

@@ -95,10 +95,13 @@ struct Runners::Mooring {
 Runners::Runners(Executor executor, Sources sources)
     : executor_(std::move(executor)), sources_(std::move(sources)) {}
 
+std::string Runners::group_of(const Sandbox& sandbox) const {
+  return fmt::format("{}/{}/{}", sources_.instance, sandbox.account, sandbox.id);
+}
+
 Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
   Mooring mooring;
-  auto entry = sources_.cgroups.twin_entry(
-      fmt::format("{}/{}/{}", sources_.instance, sandbox.account, sandbox.id));
+  auto entry = sources_.cgroups.twin_entry(group_of(sandbox));
   if (!entry) return fail(entry.error());
   mooring.entry = std::move(*entry);
   mooring.inside[0].reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -162,12 +165,73 @@ Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesyst
   if (!packed) co_return packed;
   const auto twin = sandbox->twin;
   if (!twin) co_return fail(ErrorKind::kUnavailable, "the template's Python has ended");
-  const linux_::WaitLimit limit(Clock::now() + kForkLimit);
-  auto point = halt_at_fork(
-      *twin, [control] { return say(control, "{\"op\":\"go\"}\n"); }, limit);
+  {
+    const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+    WARREN_TRY_CO(hold(*twin, limit));
+  }
+  said = say(control, "{\"op\":\"go\"}\n");
+  if (!said) co_return said;
+  auto point = co_await approach(twin, deadline);
   if (!point) co_return fail(std::move(point.error()));
   warm->point = std::move(*point);
   co_return Result<void>{};
+}
+
+Task<Result<ForkPoint>> Runners::approach(std::shared_ptr<Twin> twin, Clock::time_point deadline) {
+  // A few system calls, as a rule; what the user's own at-fork handlers do may be more.
+  constexpr Millis kAtOnce{2};
+  constexpr Millis kBetween{1};
+  const auto at_once = Clock::now() + kAtOnce;
+  Result<ForkPoint> point = fail(ErrorKind::kTimeout, "the session did not come to its fork in time");
+  while (Clock::now() < deadline) {
+    if (twin->runner < 0) co_return fail(ErrorKind::kUnavailable, "the session has ended");
+    const auto at = approach_fork(*twin);
+    if (!at) {
+      point = fail(at.error());
+      break;
+    }
+    if (*at == Approach::kThere) {
+      point = halt_at_fork(*twin);
+      break;
+    }
+    if (Clock::now() > at_once) co_await pause(kBetween);
+  }
+  if (!point && twin->runner > 0) {
+    const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+    let_run(*twin, limit);
+  }
+  co_return point;
+}
+
+Task<Result<ForkPoint>> Runners::halt(std::shared_ptr<Sandbox> sandbox) {
+  const auto twin = sandbox->twin;
+  if (!twin)
+    co_return fail(ErrorKind::kConflict, "the session was not forked from a template's, so it cannot be forked");
+  {
+    constexpr Millis kStopLimit{200};
+    const linux_::WaitLimit limit(Clock::now() + kStopLimit);
+    auto held = hold(*twin, limit);
+    if (!held) {
+      let_run(*twin, limit);
+      co_return fail(std::move(held.error()));
+    }
+  }
+  if (sandbox->control) (void)linux_::send_packet(sandbox->control.get(), "F");
+  auto point = co_await approach(twin, Clock::now() + kForkLimit);
+  if (!point) co_return point;
+  constexpr Millis kFreezeLimit{500};
+  auto frozen = sources_.cgroups.freeze(group_of(*sandbox), Clock::now() + kFreezeLimit);
+  if (frozen) co_return point;
+  let_go(*sandbox, *point);
+  co_return fail(std::move(frozen.error()));
+}
+
+void Runners::let_go(const Sandbox& sandbox, const ForkPoint& point) {
+  // Nothing is left of it if the sandbox has ended meanwhile.
+  (void)sources_.cgroups.thaw(group_of(sandbox));
+  const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+  if (const auto gone = runtime::let_go(point, limit); !gone)
+    log::info("sandbox {}: its session does not go on: {}", sandbox.id, gone.error().message());
 }
 
 std::shared_ptr<Sandbox> Runners::instance_of(std::string_view template_name) const {
@@ -190,21 +254,31 @@ Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
   const auto found = warm_.find(sandbox->template_name);
   if (found == warm_.end() || !found->second->point || !found->second->sandbox->twin)
     return fail(ErrorKind::kUnavailable, "the template is not warm yet");
+  const ForkPoint& point = *found->second->point;
+  const auto copy = [&point] {
+    const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+    return copy_memory(point, limit);
+  }();
+  if (!copy) return fail(copy.error());
+  return settle(sandbox, *copy, point);
+}
+
+Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keeper, const ForkPoint& point) {
   auto mooring = moor(*sandbox);
-  if (!mooring) return fail(mooring.error());
+  if (!mooring) {
+    end_held(keeper);
+    return fail(mooring.error());
+  }
   mooring->berth.memory_join = mooring->entry.keeper;
   mooring->berth.join = mooring->entry.runner;
-  const ForkPoint& point = *found->second->point;
   const linux_::WaitLimit limit(Clock::now() + kForkLimit);
-  const auto copy = copy_memory(point, limit);
-  if (!copy) return fail(copy.error());
-  auto twin = settle_copy(*copy, point, mooring->berth, limit);
+  auto twin = settle_copy(keeper, point, mooring->berth, limit);
   if (!twin) return fail(twin.error());
   const auto number = number_inside(twin->runner);
   keep(sandbox, std::move(*twin));
   if (!number) return fail(number.error());
-  const std::array descriptors{mooring->outside[0].get(), mooring->outside[1].get(), mooring->outside[2].get(),
-                               mooring->outside[3].get()};
+  std::array<int, 4> descriptors{};
+  for (std::size_t i = 0; i < descriptors.size(); ++i) descriptors[i] = mooring->outside[i].get();
   return linux_::send_packet(sandbox->control.get(), fmt::format("R {}", *number), descriptors);
 }
 

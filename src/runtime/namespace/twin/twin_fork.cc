@@ -28,57 +28,6 @@ bool share_memory(pid_t one, pid_t other) {
   return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
 }
 
-Result<void> run_to_fork(pid_t pid, const linux_::WaitLimit& limit) {
-  int signal = 0;
-  while (true) {
-    WARREN_TRY(linux_::resume_to_call(pid, signal));
-    signal = 0;
-    const auto stop = linux_::wait_for_stop(pid, limit);
-    if (!stop) return fail(stop.error());
-    if (!stop->is_call()) {
-      // A signal on its way is delivered, other events are passed over.
-      if (stop->event == 0) signal = stop->signal;
-      continue;
-    }
-    const auto entry = linux_::call_entry(pid);
-    if (!entry) return fail(entry.error());
-    if (*entry && (*entry)->call.number == SYS_clone && (*entry)->call.arguments[0] == kForkFlags) return {};
-  }
-}
-
-Result<ForkPoint> note(const Twin& twin) {
-  ForkPoint point;
-  point.keeper = twin.keeper;
-  point.runner = twin.runner;
-  point.gadget = twin.gadget;
-  auto registers = linux_::Registers::read(twin.runner);
-  if (!registers) return fail(registers.error());
-  const auto call = registers->call();
-  // At once: should this process end now, the kernel's own fork must not happen.
-  registers->skip_call();
-  WARREN_TRY(registers->write(twin.runner));
-  constexpr std::size_t kTidPointer = 3;
-  point.birth = {.flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID, .child_tid = call.arguments[kTidPointer]};
-  registers->set_result(0);
-  point.registers = *registers;
-  auto extended = linux_::read_extended_registers(twin.runner);
-  if (!extended) return fail(extended.error());
-  point.extended_registers = std::move(*extended);
-  const auto processors = linux_::affinity_of(twin.runner);
-  if (!processors) return fail(processors.error());
-  point.processors = *processors;
-  const auto mask = linux_::signal_mask(twin.runner);
-  if (!mask) return fail(mask.error());
-  point.mask = *mask;
-  __ptrace_rseq_configuration rseq{};
-  if (::ptrace(static_cast<__ptrace_request>(PTRACE_GET_RSEQ_CONFIGURATION), twin.runner, sizeof rseq, &rseq) > 0) {
-    point.rseq_address = rseq.rseq_abi_pointer;
-    point.rseq_bytes = rseq.rseq_abi_size;
-    point.rseq_signature = rseq.signature;
-  }
-  return point;
-}
-
 Result<Twin> complete(pid_t keeper, pid_t runner, std::uint64_t gadget) {
   auto keeper_pidfd = linux_::open_pidfd(keeper);
   if (!keeper_pidfd) return fail(keeper_pidfd.error());
@@ -122,26 +71,71 @@ Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const l
   return fail(Error(booted.error()).in("start a template's interpreter"));
 }
 
-Result<ForkPoint> halt_at_fork(const Twin& twin, const std::function<Result<void>()>& ask,
-                               const linux_::WaitLimit& limit) {
+Result<void> hold(const Twin& twin, const linux_::WaitLimit& limit) {
   WARREN_TRY(linux_::seize(twin.runner));
-  auto halted = [&]() -> Result<ForkPoint> {
-    WARREN_TRY(linux_::interrupt(twin.runner));
-    const auto stop = linux_::wait_for_stop(twin.runner, limit);
-    if (!stop) return fail(stop.error());
-    WARREN_TRY(ask());
-    WARREN_TRY(run_to_fork(twin.runner, limit));
-    if (!share_memory(twin.keeper, twin.runner))
-      return fail(ErrorKind::kConflict, "the session's process has been replaced by another program");
-    return note(twin);
-  }();
-  if (halted) return halted;
-  // It may be running; a stop makes it one that can be let go.
-  if (!linux_::detach(twin.runner)) {
-    if (linux_::interrupt(twin.runner) && linux_::wait_for_stop(twin.runner, limit))
-      (void)linux_::detach(twin.runner);
+  WARREN_TRY(linux_::interrupt(twin.runner));
+  const auto stop = linux_::wait_for_stop(twin.runner, limit);
+  if (!stop) return fail(stop.error());
+  return linux_::resume_to_call(twin.runner);
+}
+
+Result<Approach> approach_fork(const Twin& twin) {
+  const auto stopped = linux_::stop_of(twin.runner);
+  if (!stopped) return fail(stopped.error());
+  if (!*stopped) return Approach::kOnItsWay;
+  const linux_::Stop stop = **stopped;
+  if (stop.is_call()) {
+    const auto entry = linux_::call_entry(twin.runner);
+    if (!entry) return fail(entry.error());
+    if (*entry && (*entry)->call.number == SYS_clone && (*entry)->call.arguments[0] == kForkFlags)
+      return Approach::kThere;
   }
-  return fail(Error(halted.error()).in("fork a session"));
+  // A signal on its way is delivered, other events are passed over.
+  const int signal = stop.is_call() || stop.event != 0 ? 0 : stop.signal;
+  WARREN_TRY(linux_::resume_to_call(twin.runner, signal));
+  return Approach::kOnItsWay;
+}
+
+Result<ForkPoint> halt_at_fork(const Twin& twin) {
+  if (!share_memory(twin.keeper, twin.runner))
+    return fail(ErrorKind::kConflict, "the session's process has been replaced by another program");
+  ForkPoint point;
+  point.keeper = twin.keeper;
+  point.runner = twin.runner;
+  point.gadget = twin.gadget;
+  auto registers = linux_::Registers::read(twin.runner);
+  if (!registers) return fail(registers.error());
+  const auto call = registers->call();
+  // At once: should this process end now, the kernel's own fork must not happen.
+  registers->skip_call();
+  WARREN_TRY(registers->write(twin.runner));
+  constexpr std::size_t kTidPointer = 3;
+  point.birth = {.flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID, .child_tid = call.arguments[kTidPointer]};
+  registers->set_result(0);
+  point.registers = *registers;
+  auto extended = linux_::read_extended_registers(twin.runner);
+  if (!extended) return fail(extended.error());
+  point.extended_registers = std::move(*extended);
+  const auto processors = linux_::affinity_of(twin.runner);
+  if (!processors) return fail(processors.error());
+  point.processors = *processors;
+  const auto mask = linux_::signal_mask(twin.runner);
+  if (!mask) return fail(mask.error());
+  point.mask = *mask;
+  __ptrace_rseq_configuration rseq{};
+  if (::ptrace(static_cast<__ptrace_request>(PTRACE_GET_RSEQ_CONFIGURATION), twin.runner, sizeof rseq, &rseq) > 0) {
+    point.rseq_address = rseq.rseq_abi_pointer;
+    point.rseq_bytes = rseq.rseq_abi_size;
+    point.rseq_signature = rseq.signature;
+  }
+  return point;
+}
+
+void let_run(const Twin& twin, const linux_::WaitLimit& limit) {
+  if (linux_::detach(twin.runner)) return;
+  // It is running; only a stopped one can be let go.
+  if (linux_::interrupt(twin.runner) && linux_::wait_for_stop(twin.runner, limit))
+    (void)linux_::detach(twin.runner);
 }
 
 Result<pid_t> copy_memory(const ForkPoint& point, const linux_::WaitLimit& limit) {

@@ -50,10 +50,16 @@ struct ForkPoint {
   std::uint32_t rseq_signature = 0;
 };
 
-// Stops the runner, calls `ask`, which is to make it fork, and lets it run until it stands
-// at the entry of that fork, which will not happen. It stays stopped. On failure it runs on.
-Result<ForkPoint> halt_at_fork(const Twin& twin, const std::function<Result<void>()>& ask,
-                               const linux_::WaitLimit& limit);
+// Stops a running runner. Whoever does so brings it to its fork next, or calls let_run().
+Result<void> hold(const Twin& twin, const linux_::WaitLimit& limit);
+// Whether the runner stands at the entry of its fork; if not, it is brought nearer. Does not
+// wait. To be called again and again, after it has been asked to fork.
+enum class Approach { kOnItsWay, kThere };
+Result<Approach> approach_fork(const Twin& twin);
+// What it has at its fork, which will not happen. It stays stopped until let_go().
+Result<ForkPoint> halt_at_fork(const Twin& twin);
+// A runner that is held but not halted runs on.
+void let_run(const Twin& twin, const linux_::WaitLimit& limit);
 
 // The keeper of a new runner that is not there yet: the halted runner's memory, as it was
 // when this was made, that nobody else can write to. Nothing that may write to the runner's

@@ -56,6 +56,18 @@ Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_:
   return settle_copy(*keeper, point, berth, limit);
 }
 
+// Brings the runner to the fork that `line` is asked for.
+Result<ForkPoint> halt(const Twin& twin, const Line& line, const linux_::WaitLimit& limit) {
+  WARREN_TRY(hold(twin, limit));
+  line.send("fork");
+  while (true) {
+    const auto at = approach_fork(twin);
+    if (!at) return fail(at.error());
+    if (*at == Approach::kThere) return halt_at_fork(twin);
+    if (limit.is_over()) return fail(ErrorKind::kTimeout, "no fork");
+  }
+}
+
 class TwinForkTest : public testing::NamespaceFixture {
  protected:
   static void SetUpTestSuite() {
@@ -137,8 +149,7 @@ class TwinForkTest : public testing::NamespaceFixture {
   Line fork(const Twin& source, const Line& line, const std::string& into) {
     auto moored = moor(into);
     const linux_::WaitLimit limit(Clock::now() + Seconds(10));
-    const auto point = halt_at_fork(
-        source, [&]() -> Result<void> { line.send("fork"); return {}; }, limit);
+    const auto point = halt(source, line, limit);
     EXPECT_TRUE(point) << point.error().message();
     if (!point) return {};
     auto twin = fork_into(*point, moored->berth, limit);
@@ -205,8 +216,7 @@ TEST_F(TwinForkTest, ManyForksComeOfOneHalt) {
   const Line parent = boot(first);
   parent.ask("set same");
   const linux_::WaitLimit limit(Clock::now() + Seconds(10));
-  const auto point = halt_at_fork(
-      twins_[0], [&]() -> Result<void> { parent.send("fork"); return {}; }, limit);
+  const auto point = halt(twins_[0], parent, limit);
   ASSERT_TRUE(point) << point.error().message();
   std::vector<Line> children;
   for (int i = 0; i < 5; ++i) {

@@ -103,6 +103,18 @@ class Warren:
             self.process = subprocess.Popen([program(), "serve"], env=self.environment, stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, cwd="/", start_new_session=True)
         self.wait_healthy()
+        self.wait_warm()
+
+    def wait_warm(self, deadline=120):
+        """Until each template's session is warm, so that what is there can be counted."""
+        names = {name.rsplit("-", 1)[0] for name in os.listdir(templates_folder())}
+
+        def warm():
+            with open(self.log_path, errors="replace") as file:
+                since_start = file.read().rpartition("ready\n")[2]
+            return all(f"template {name}: warm\n" in since_start for name in names)
+
+        eventually(warm, deadline, f"warm templates {names}")
 
     def wait_healthy(self, deadline=60):
         probe = Client(self.url, None, wait=10)

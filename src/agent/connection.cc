@@ -69,7 +69,7 @@ void Stream::send_data(Channel channel, std::string bytes) {
   connection_->writable_.notify();
 }
 
-Task<bool> Stream::notice(json::object message) {
+Task<bool> Stream::notice(const json::object& message) {
   std::string text = json::serialize(message);
   return notice_text(std::move(text));
 }

@@ -41,8 +41,8 @@ class Stream {
   Task<std::size_t> room(wire::Channel channel);
   void send_data(wire::Channel channel, std::string bytes);
 
-  // Waits until there is room for it, and sends it. False if the stream is gone.
-  Task<bool> notice(boost::json::object message);
+  // Waits until there is room for it, and sends it. It is read before the first wait. False if the stream is gone.
+  Task<bool> notice(const boost::json::object& message);
   // The same for one that is JSON text already, of at most wire::kMaxMessage bytes.
   Task<bool> notice_text(std::string text);
   void close(const boost::json::object& message);
@@ -67,7 +67,6 @@ class Stream {
   const std::size_t request_bytes_;
   bool gone_ = false;
   bool cancelled_ = false;
-  bool has_turn_ = false;
   std::deque<std::string> input_;
   bool input_ended_ = false;
   // What each channel's sender and the input's reader wait for.

@@ -161,7 +161,7 @@ Task<void> list_directory(std::shared_ptr<Stream> stream, json::object object) {
     if (batch.size() >= kBatch || (last && !batch.empty())) {
       json::object notice;
       notice["entries"] = std::exchange(batch, {});
-      if (!co_await stream->notice(std::move(notice))) co_return;
+      if (!co_await stream->notice(notice)) co_return;
     }
     if (last) break;
   }

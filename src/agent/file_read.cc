@@ -121,7 +121,7 @@ Task<void> read_file(std::shared_ptr<Stream> stream, json::object object) {
       {"size", size},
       {"mode", source.status.st_mode & 07777},
       {"mtime_ms", source.status.st_mtim.tv_sec * 1000 + source.status.st_mtim.tv_nsec / 1'000'000}};
-  co_await stream->notice(std::move(about));
+  co_await stream->notice(about);
 
   // What is appended meanwhile is not read, so that every read ends.
   std::uint64_t left = offset >= size ? 0 : std::min(length, size - offset);

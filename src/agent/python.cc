@@ -288,8 +288,9 @@ Task<void> Python::run(std::shared_ptr<Stream> stream, PythonRequest request, Mi
   bool cancelled = early;
   const auto runner = runner_;
   if (!early) {
-    for (auto& notice : late_.take()) co_await stream->notice(std::move(notice));
-    co_await stream->notice(started_notice(call.id));
+    for (const auto& notice : late_.take()) co_await stream->notice(notice);
+    const json::object begun = started_notice(call.id);
+    co_await stream->notice(begun);
     runner->send(request.message(call.id));
     while (!call.done && !runner->ended() && !stream->cancelled() && Clock::now() < deadline)
       co_await changed_.wait_until(deadline);
@@ -393,7 +394,7 @@ Task<void> Python::on_message(json::object message) {
     late_.add(from.get_int64(), error ? "stderr" : "stdout", text.get_string());
     if (current_) {
       const auto to = current_->stream;
-      for (auto& notice : late_.take()) co_await to->notice(std::move(notice));
+      for (const auto& notice : late_.take()) co_await to->notice(notice);
     }
     co_return;
   }

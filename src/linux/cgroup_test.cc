@@ -147,8 +147,26 @@ TEST_F(FakeTree, Version2HandsControllersDownAndWritesLimits) {
   EXPECT_EQ(get("w/a/cpu.max"), "50000 100000");
 }
 
+TEST_F(FakeTree, Version2SaysWhyAContainersGroupCannotBeUsed) {
+  put("cgroup.controllers", "cpu memory pids\n");
+  put("cgroup.subtree_control", "");
+  put("cgroup.procs", "1\n17\n");
+  EXPECT_TRUE(v2()) << "the real root may have processes";
+  put("cgroup.type", "domain\n");
+  const auto refused = v2();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(refused.error().message(), HasSubstr("has processes in it"));
+  put("cgroup.procs", "");
+  EXPECT_TRUE(v2());
+  put("cgroup.procs", "1\n");
+  put("cgroup.subtree_control", "memory pids cpu\n");
+  EXPECT_TRUE(v2()) << "it hands them on already";
+}
+
 TEST_F(FakeTree, Version2ReadsUse) {
   put("cgroup.controllers", "cpu memory pids\n");
+  put("cgroup.subtree_control", "");
   put("w/memory.current", "4096\n");
   put("w/memory.events", "low 0\nhigh 0\nmax 9\noom 2\noom_kill 1\noom_group_kill 0\n");
   put("w/cpu.stat", "usage_usec 777\nuser_usec 500\n");
@@ -163,6 +181,7 @@ TEST_F(FakeTree, Version2ReadsUse) {
 
 TEST_F(FakeTree, Version2KillsAndFreezesByFile) {
   put("cgroup.controllers", "cpu memory pids\n");
+  put("cgroup.subtree_control", "");
   put("w/cgroup.kill", "");
   put("w/cgroup.freeze", "0");
   put("w/cgroup.events", "populated 1\nfrozen 1\n");

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "linux/cgroup_internal.h"
 #include "linux/text_file.h"
@@ -51,7 +52,7 @@ class V1 final : public Cgroups {
     CgroupEntry entry;
     for (const auto& root : roots_) {
       // A process that moves only itself, by "tasks", is spared the lock.
-      const std::string path = root + "/" + group + "/tasks";
+      const std::string path = fmt::format("{}/{}/tasks", root, group);
       UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
       if (!file) return fail_errno("open " + path);
       entry.join.push_back(std::move(file));
@@ -116,7 +117,7 @@ class V1 final : public Cgroups {
     // Which hierarchy does not matter, except while something moves in or out.
     std::set<pid_t> all;
     for (const auto& root : roots_)
-      std::ranges::copy(processes_in(root + "/" + group), std::inserter(all, all.end()));
+      std::ranges::copy(processes_in(fmt::format("{}/{}", root, group)), std::inserter(all, all.end()));
     return {all.begin(), all.end()};
   }
 
@@ -137,14 +138,15 @@ class V1 final : public Cgroups {
   std::vector<std::string> children(const std::string& group) const override {
     std::set<std::string> all;
     for (const auto& root : roots_)
-      std::ranges::copy(folders_in(root + "/" + group), std::inserter(all, all.end()));
+      std::ranges::copy(folders_in(fmt::format("{}/{}", root, group)), std::inserter(all, all.end()));
     return {all.begin(), all.end()};
   }
 
   Result<void> remove(const std::string& group, Clock::time_point deadline) override {
     Result<void> outcome;
     for (const auto& root : roots_)
-      if (auto removed = remove_folder(root + "/" + group, deadline); !removed) outcome = std::move(removed);
+      if (auto removed = remove_folder(fmt::format("{}/{}", root, group), deadline); !removed)
+        outcome = std::move(removed);
     return outcome;
   }
 
@@ -155,8 +157,8 @@ class V1 final : public Cgroups {
 
   static void thaw_below(const std::string& folder) {
     // Gone or thawed already: both are what is wanted.
-    (void)write_text(folder + "/freezer.state", "THAWED");
-    for (const auto& child : folders_in(folder)) thaw_below(folder + "/" + child);
+    std::ignore = write_text(folder + "/freezer.state", "THAWED");
+    for (const auto& child : folders_in(folder)) thaw_below(fmt::format("{}/{}", folder, child));
   }
 
   CgroupMounts mounts_;

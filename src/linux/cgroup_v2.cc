@@ -138,6 +138,23 @@ class V2 final : public Cgroups {
   std::string root_;
 };
 
+// In a container the mounted root is some group below the real one, and most have all of
+// their processes in it. Such a group can hand nothing on ("no internal processes").
+Result<void> check_can_delegate(const std::string& root) {
+  const std::string control = root + "/cgroup.subtree_control";
+  if (::access(control.c_str(), W_OK) < 0) return fail_errno("write " + control);
+  // The real root has no such file, and may have processes.
+  if (::access((root + "/cgroup.type").c_str(), F_OK) < 0) return {};
+  const auto given = read_text(control);
+  const auto inside = read_text(root + "/cgroup.procs");
+  if (!given || !inside || trimmed(*inside).empty()) return {};
+  if (std::ranges::all_of(kNeeded, [&](const char* needed) { return has_word(*given, needed); })) return {};
+  return fail(ErrorKind::kUnavailable,
+              fmt::format("{} has processes in it, and can limit no groups below while it has: move them "
+                          "into a group below it first",
+                          root));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Cgroups>> open_v2(CgroupMounts mounts) {
@@ -147,6 +164,7 @@ Result<std::unique_ptr<Cgroups>> open_v2(CgroupMounts mounts) {
   for (const char* controller : kNeeded)
     if (!has_word(*offered, controller))
       return fail(ErrorKind::kNotFound, fmt::format("the cgroup controller {} is not available", controller));
+  if (auto checked = check_can_delegate(root); !checked) return fail(std::move(checked.error()));
   return std::make_unique<V2>(root);
 }
 

@@ -332,6 +332,7 @@ Result<std::vector<sock_filter>> by_argument(std::span<const ArgumentRefusal> re
   };
   for (const auto& refusal : refusals) {
     std::vector<scmp_arg_cmp> arguments;
+    arguments.reserve(refusal.bits.size());
     for (const auto& [argument, mask, value] : refusal.bits)
       arguments.push_back({argument, SCMP_CMP_MASKED_EQ, mask, value});
     WARREN_TRY(add(refusal.name, refusal.code, arguments));

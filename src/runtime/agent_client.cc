@@ -33,10 +33,10 @@ namespace {
 
 constexpr auto kWaiting = asio::as_tuple(asio::use_awaitable);
 // Input is not added to an outbox that holds more than this.
-constexpr std::size_t kInputLimit = 1024 * 1024;
+constexpr std::size_t kInputLimit = std::size_t{1024} * 1024;
 // After so many reads in a row others get their turn.
 constexpr int kReadsInARow = 4;
-constexpr std::size_t kMaxErrorMessage = 16 * 1024;
+constexpr std::size_t kMaxErrorMessage = std::size_t{16} * 1024;
 
 ErrorKind kind_of(std::string_view name) {
   for (const auto kind : {ErrorKind::kInvalid, ErrorKind::kNotFound, ErrorKind::kConflict,
@@ -59,7 +59,7 @@ Error error_of(const json::value& value) {
 // A connection and its session; lives as long as it is read from, or a stream needs it.
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  Link(Executor executor, UniqueFd connection, std::function<void(const Error&)> on_lost)
+  Link(const Executor& executor, UniqueFd connection, std::function<void(const Error&)> on_lost)
       : executor_(executor),
         socket_(executor, connection.release()),
         writable_(executor, Clock::time_point::max()),
@@ -214,7 +214,7 @@ class Stream : public AgentStream {
         co_return event;
       }
       if (state->closed) co_return fail(ErrorKind::kConflict, "the call has ended");
-      if (link->lost()) co_return fail(*link->lost());
+      if (const auto& lost = link->lost()) co_return fail(*lost);
       readable->expires_at(Clock::time_point::max());
       co_await readable->async_wait(kWaiting);
     }
@@ -228,7 +228,7 @@ class Stream : public AgentStream {
     while (!rest.empty()) {
       if (state->closed || state->input_ended)
         co_return fail(ErrorKind::kConflict, "the call takes no more input");
-      if (link->lost()) co_return fail(*link->lost());
+      if (const auto& lost = link->lost()) co_return fail(*lost);
       const std::size_t room = link->session().room(*state);
       const bool full = link->session().outbox().size() >= kInputLimit;
       if (room == 0 || full) {
@@ -239,18 +239,18 @@ class Stream : public AgentStream {
       }
       if (rest.size() == bytes.size() && room >= bytes.size()) {
         link->session().send_input(*state, std::move(bytes));
-        rest = {};
-      } else {
-        link->session().send_input(*state, std::string(rest.substr(0, room)));
-        rest.remove_prefix(std::min(room, rest.size()));
+        link->wake_writer();
+        break;
       }
+      link->session().send_input(*state, std::string(rest.substr(0, room)));
+      rest.remove_prefix(std::min(room, rest.size()));
       link->wake_writer();
     }
     co_return Result<void>{};
   }
 
   Task<Result<void>> end_input() override {
-    if (link_->lost()) co_return fail(*link_->lost());
+    if (const auto& lost = link_->lost()) co_return fail(*lost);
     if (state_->closed) co_return fail(ErrorKind::kConflict, "the call has ended");
     link_->session().end_input(*state_);
     link_->wake_writer();
@@ -289,7 +289,7 @@ class LinkClient : public AgentClient {
   LinkClient& operator=(const LinkClient&) = delete;
 
   Result<std::shared_ptr<AgentStream>> open(const json::object& request) override {
-    if (link_->lost()) return fail(*link_->lost());
+    if (const auto& lost = link_->lost()) return fail(*lost);
     auto state = link_->session().open(json::serialize(request));
     if (!state) return fail(std::move(state).error());
     link_->wake_writer();
@@ -314,9 +314,9 @@ class LinkClient : public AgentClient {
 
 }  // namespace
 
-std::shared_ptr<AgentClient> AgentClient::start(Executor executor, UniqueFd connection,
+std::shared_ptr<AgentClient> AgentClient::start(const Executor& executor, UniqueFd connection,
                                                 std::function<void(const Error&)> on_lost) {
-  auto link = std::make_shared<Link>(std::move(executor), std::move(connection), std::move(on_lost));
+  auto link = std::make_shared<Link>(executor, std::move(connection), std::move(on_lost));
   link->start();
   return std::make_shared<LinkClient>(std::move(link));
 }

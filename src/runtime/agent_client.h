@@ -55,7 +55,7 @@ class AgentClient {
  public:
   // Takes the connection and reads from it until it ends. `on_lost` is called
   // once, when the connection has ended for any reason but close().
-  static std::shared_ptr<AgentClient> start(Executor executor, UniqueFd connection,
+  static std::shared_ptr<AgentClient> start(const Executor& executor, UniqueFd connection,
                                             std::function<void(const Error&)> on_lost);
   virtual ~AgentClient() = default;
 

@@ -194,7 +194,8 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
     asio::co_spawn(
         executor_,
         [](std::shared_ptr<RealClient> self, std::string unwanted) -> Task<void> {
-          (void)co_await self->destroy(std::move(unwanted));
+          const auto destroyed = co_await self->destroy(std::move(unwanted));
+          if (!destroyed) log::debug("{}", destroyed.error().message());
         }(shared_from_this(), id),
         asio::detached);
   }

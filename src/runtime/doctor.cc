@@ -109,10 +109,12 @@ Finding cgroups() {
                               ": mount the controllers memory, pids, cpu (and, for version 1, "
                               "cpuacct and freezer)");
   const auto* version = mounts->version == linux_::CgroupVersion::kV1 ? "version 1" : "version 2";
-  if (const auto usable = linux_::Cgroups::open(std::move(*mounts)); !usable)
+  if (const auto usable = linux_::Cgroups::open(std::move(*mounts)); !usable) {
+    if (usable.error().kind() != ErrorKind::kNotFound) return missing(kName, usable.error().message());
     return missing(kName, usable.error().message() +
                               ": boot without cgroup_disable=, and with "
                               "systemd.unified_cgroup_hierarchy=1 if both versions are mounted");
+  }
   return ok(kName, fmt::format("{}, with memory, pids and cpu", version));
 }
 

@@ -24,7 +24,7 @@
 
 namespace warren::runtime {
 
-inline constexpr std::size_t kMaxPacket = 64 * 1024;
+inline constexpr std::size_t kMaxPacket = 64UL * 1024;
 // So many ids fit into a packet with room to spare.
 inline constexpr std::size_t kIdsPerPacket = 1024;
 

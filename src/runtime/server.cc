@@ -105,7 +105,10 @@ class Runtime {
   }
 
   void begin(UniqueFd socket) {
-    std::erase_if(sessions_, [](const auto& session) { return session.expired(); });
+    std::erase_if(sessions_, [](const auto& weak) {
+      const auto session = weak.lock();
+      return !session || !session->is_open();
+    });
     if (sessions_.size() >= kMostSessions) {
       log::warn("refused a connection: {} are open", sessions_.size());
       return;

@@ -38,6 +38,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void tell(const Exit& exit);
   void close() { socket_->close(); }
+  // False while it only finishes what it has begun.
+  bool is_open() const { return socket_->is_open(); }
 
   // More requests than any server of ours has unanswered at a time.
   static constexpr std::size_t kMostPending = 16384;

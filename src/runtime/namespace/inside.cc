@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 
 #include "linux/capabilities.h"
 #include "linux/mounts.h"
@@ -49,9 +50,11 @@ Result<std::vector<UniqueFd>> wait_for_layers(int lead) {
     if (errno != EINTR) return fail_errno("poll");
   auto packet = linux_::receive_packet(lead, 1);
   if (!packet) return fail(packet.error());
-  if (!*packet || (*packet)->descriptors.size() < 2 || (*packet)->descriptors.size() > 1 + kMostLowers)
+  std::vector<UniqueFd> layers;
+  if (std::optional<linux_::Packet> start = *std::move(packet)) layers = std::move(start->descriptors);
+  if (layers.size() < 2 || layers.size() > 1 + kMostLowers)
     return fail(ErrorKind::kInternal, "a malformed start");
-  return std::move((*packet)->descriptors);
+  return layers;
 }
 
 Result<void> become_root() {

@@ -76,7 +76,7 @@ Result<void> NamespaceDriver::prepare() {
   cgroups_ = std::move(*cgroups);
   auto filter = linux_::SeccompFilter::for_sandbox();
   if (!filter) return fail(filter.error());
-  filter_ = std::move(*filter);
+  filter_ = std::make_unique<linux_::SeccompFilter>(std::move(*filter));
   auto agent = load_agent(options_.agent);
   if (!agent) return fail(agent.error());
   agent_ = std::move(*agent);
@@ -203,8 +203,9 @@ Task<void> NamespaceDriver::warm(std::string template_name) {
 
 Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
                                         const std::filesystem::path& template_root) {
-  sandbox->slot = slots_.take();
-  if (!sandbox->slot) return fail(ErrorKind::kLimited, "all ranges of host ids are taken");
+  const auto slot = slots_.take();
+  sandbox->slot = slot;
+  if (!slot) return fail(ErrorKind::kLimited, "all ranges of host ids are taken");
   const auto entry = make_cgroup(*sandbox, spec);
   if (!entry) return fail(entry.error());
   sandbox->steps.finished("cgroup");
@@ -215,7 +216,7 @@ Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox,
   return start(sandbox, {.cgroup = *entry,
                          .filter = *filter_,
                          .agent = agent_.get(),
-                         .first_id = slots_.first_id(*sandbox->slot),
+                         .first_id = slots_.first_id(*slot),
                          .upper = *upper,
                          .guest_layer = options_.guest_layer,
                          .template_root = template_root,
@@ -263,13 +264,13 @@ Task<void> NamespaceDriver::watch(std::shared_ptr<Sandbox> sandbox) {
   while (!sandbox->status) {
     const bool ended = co_await wait_readable(process, Clock::time_point::max());
     if (!ended) co_return;
-    const auto status = linux_::wait_for_exit(process->native_handle(), Clock::time_point::min());
-    if (status && *status)
-      sandbox->status = **status;
-    else if (status)
-      co_await pause(kTraced);
-    else
+    const auto reaped = linux_::wait_for_exit(process->native_handle(), Clock::time_point::min());
+    if (!reaped)
       sandbox->status = linux_::ExitStatus{};
+    else if (const auto& status = *reaped)
+      sandbox->status = *status;
+    else
+      co_await pause(kTraced);
   }
   sandbox->pid = -1;
   sandbox->ended.set();
@@ -350,11 +351,12 @@ std::vector<std::string> NamespaceDriver::sandboxes() const {
 }
 
 std::string NamespaceDriver::reason_of(const Sandbox& sandbox) const {
-  if (sandbox.status->signal == SIGKILL) {
+  const auto status = sandbox.status.value_or(linux_::ExitStatus{});
+  if (status.signal == SIGKILL) {
     const auto use = cgroups_->use(cgroup_of(sandbox));
     if (use && use->oom_kills > 0) return "out of memory";
   }
-  return linux_::describe(*sandbox.status);
+  return linux_::describe(status);
 }
 
 void NamespaceDriver::tend() {

@@ -125,7 +125,7 @@ class NamespaceDriver final : public Driver {
   Slots slots_;
   std::unique_ptr<linux_::Cgroups> cgroups_;
   std::unique_ptr<Pool> pool_;
-  std::optional<linux_::SeccompFilter> filter_;
+  std::unique_ptr<linux_::SeccompFilter> filter_;
   UniqueFd agent_;
   std::unique_ptr<TearDown> tear_down_;
   std::unique_ptr<Runners> runners_;

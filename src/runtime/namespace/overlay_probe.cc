@@ -58,9 +58,10 @@ Result<void> mount_inside(int lead) {
   if (::recv(lead, byte.data(), byte.size(), MSG_PEEK) != 1) return fail_errno("recv");
   auto packet = linux_::receive_packet(lead, 1);
   if (!packet) return fail(packet.error());
-  if (!*packet || (*packet)->descriptors.size() != 2) return fail(ErrorKind::kInternal, "no layers came");
+  const auto& start = *packet;
+  if (!start || start->descriptors.size() != 2) return fail(ErrorKind::kInternal, "no layers came");
   if (::setresgid(0, 0, 0) < 0 || ::setresuid(0, 0, 0) < 0) return fail_errno("setresuid");
-  auto& trees = (*packet)->descriptors;
+  const auto& trees = start->descriptors;
   return stage_overlay({.upper = trees[0], .lowers = std::span(trees).subspan(1)});
 }
 
@@ -86,23 +87,31 @@ Result<void> probe_overlay(const fs::path& home) {
   const auto child = linux_::clone_into_new_namespaces(kProbeIds, -1, [&] {
     lead->first.reset();
     const auto mounted = mount_inside(lead->second.get());
-    if (!mounted) (void)linux_::send_packet(lead->second.get(), mounted.error().message());
-    return mounted ? 0 : 1;
+    if (mounted) return 0;
+    // If it cannot be told, the exit code is all that is known.
+    [[maybe_unused]] const auto told = linux_::send_packet(lead->second.get(), mounted.error().message());
+    return 1;
   });
   if (!child) return fail(child.error());
   lead->second.reset();
   auto outcome = start(child->pid, lead->first.get(), *scratch);
-  if (!outcome) (void)linux_::send_signal(child->pidfd.get(), SIGKILL);
-  const auto ended = linux_::wait_for_exit(child->pidfd.get(), Clock::now() + kLimit);
-  if (!ended || !*ended) {
-    (void)linux_::send_signal(child->pidfd.get(), SIGKILL);
-    (void)linux_::wait_for_exit(child->pidfd.get(), Clock::now() + kLimit);
+  const auto kill = [&] {
+    [[maybe_unused]] const auto sent = linux_::send_signal(child->pidfd.get(), SIGKILL);
+  };
+  if (!outcome) kill();
+  const auto reaped = linux_::wait_for_exit(child->pidfd.get(), Clock::now() + kLimit);
+  const auto ended = reaped ? *reaped : std::nullopt;
+  if (!ended) {
+    kill();
+    [[maybe_unused]] const auto gone = linux_::wait_for_exit(child->pidfd.get(), Clock::now() + kLimit);
     return fail(ErrorKind::kTimeout, "mounting took too long");
   }
-  if (!outcome || (*ended)->code == 0) return outcome;
+  if (!outcome || ended->code == 0) return outcome;
   constexpr std::size_t kLongest = 4096;
-  const auto said = linux_::receive_packet(lead->first.get(), kLongest);
-  return fail(ErrorKind::kInternal, said && *said ? (*said)->bytes : linux_::describe(**ended));
+  const auto packet = linux_::receive_packet(lead->first.get(), kLongest);
+  if (!packet) return fail(ErrorKind::kInternal, linux_::describe(*ended));
+  const auto& said = *packet;
+  return fail(ErrorKind::kInternal, said ? said->bytes : linux_::describe(*ended));
 }
 
 }  // namespace warren::runtime

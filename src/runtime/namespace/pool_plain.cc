@@ -21,7 +21,7 @@ class PlainPool final : public Pool {
 
   Result<fs::path> make(const std::string& name, std::uint64_t, const std::string& hostname) override {
     if (const auto checked = check_name(name); !checked) return fail(checked.error());
-    const fs::path upper = place_.uppers() / name;
+    fs::path upper = place_.uppers() / name;
     if (::mkdir(upper.c_str(), 0755) < 0) return fail_errno("mkdir " + upper.string());
     auto filled = furnish_upper(upper, hostname);
     if (filled) return upper;

@@ -149,7 +149,8 @@ Result<void> enter_root(const Layers& layers, const RootOptions& options) {
   WARREN_TRY(stage_overlay(layers));
   WARREN_TRY(mount_fs("proc", "proc", kInert, nullptr));
   // Not every kernel has it; numbers then start at 2 in every sandbox.
-  (void)linux_::write_text("proc/sys/kernel/ns_last_pid", std::to_string(options.last_pid));
+  [[maybe_unused]] const auto set =
+      linux_::write_text("proc/sys/kernel/ns_last_pid", std::to_string(options.last_pid));
   WARREN_TRY(build_dev(options));
   WARREN_TRY(mask_proc());
   WARREN_TRY(build_sys());

@@ -124,7 +124,7 @@ Task<Result<void>> await_agent(UniqueFd lead, Clock::time_point deadline) {
     // It closed on execve.
     if (!packet && packet.error().kind() == ErrorKind::kUnavailable) co_return Result<void>{};
     if (!packet) co_return fail(packet.error());
-    if (*packet) co_return fail(ErrorKind::kInternal, (*packet)->bytes);
+    if (const auto& said = *packet) co_return fail(ErrorKind::kInternal, said->bytes);
   }
 }
 

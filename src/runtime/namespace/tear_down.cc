@@ -110,8 +110,9 @@ Result<void> TearDown::end_now(Sandbox& sandbox, Clock::time_point deadline) {
   if (sandbox.process && !sandbox.ended.is_set()) {
     const auto ended = linux_::wait_for_exit(sandbox.process->native_handle(), deadline);
     if (!ended) return fail(ended.error());
-    if (!*ended) return fail(ErrorKind::kTimeout, "its processes do not end");
-    sandbox.status = **ended;
+    const auto& status = *ended;
+    if (!status) return fail(ErrorKind::kTimeout, "its processes do not end");
+    sandbox.status = *status;
     sandbox.pid = -1;
   }
   sandbox.ended.set();

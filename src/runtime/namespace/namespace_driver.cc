@@ -23,6 +23,7 @@ namespace warren::runtime {
 namespace {
 
 namespace asio = boost::asio;
+namespace fs = std::filesystem;
 
 constexpr std::size_t kRememberedIds = 65536;
 // Longer than a try takes.
@@ -142,33 +143,72 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
   co_return Result<void>{};
 }
 
-Task<Result<std::shared_ptr<Sandbox>>> NamespaceDriver::make(SandboxSpec spec,
-                                                             std::filesystem::path template_root) {
-  const auto sandbox = std::make_shared<Sandbox>();
+Task<Result<std::shared_ptr<Sandbox>>> NamespaceDriver::make(SandboxSpec spec, fs::path template_root) {
+  const auto sandbox = enter(spec, std::move(template_root));
+  Result<UniqueFd> lead = build(sandbox, spec);
+  auto made = co_await await_start(sandbox, std::move(lead));
+  if (made) co_return sandbox;
+  auto error = co_await abandon(sandbox, std::move(made.error()));
+  co_return fail(std::move(error).in("create sandbox"));
+}
+
+std::shared_ptr<Sandbox> NamespaceDriver::enter(const SandboxSpec& spec, fs::path template_root) {
+  auto sandbox = std::make_shared<Sandbox>();
   sandbox->id = spec.id;
   sandbox->account = spec.account;
   sandbox->template_name = spec.template_name;
+  sandbox->template_root = std::move(template_root);
   sandbox->limits = spec.limits;
   sandbox->steps.start();
   sandboxes_.emplace(spec.id, sandbox);
-  Result<void> made;
-  auto lead = build(sandbox, spec, template_root);
-  if (lead)
-    made = co_await await_agent(std::move(*lead), Clock::now() + options_.deadline);
-  else
-    made = fail(std::move(lead.error()));
+  return sandbox;
+}
+
+Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec) {
+  const auto entry = prepare(*sandbox, spec);
+  if (!entry) return fail(entry.error());
+  const auto upper = make_upper(*sandbox);
+  if (!upper) return fail(upper.error());
+  return start(sandbox, *entry, *upper);
+}
+
+Result<linux_::CgroupEntry> NamespaceDriver::prepare(Sandbox& sandbox, const SandboxSpec& spec) {
+  sandbox.slot = slots_.take();
+  if (!sandbox.slot) return fail(ErrorKind::kLimited, "all ranges of host ids are taken");
+  sandbox.has_cgroup = true;
+  if (auto made = make_cgroup(sandbox, spec); !made) return fail(std::move(made.error()));
+  auto entry = cgroups_->entry(cgroup_of(sandbox));
+  sandbox.steps.finished("cgroup");
+  return entry;
+}
+
+Result<fs::path> NamespaceDriver::make_upper(Sandbox& sandbox, std::string_view copied) {
+  sandbox.has_upper = true;
+  const std::uint64_t limit = sandbox.limits.disk_bytes;
+  const std::string hostname = hostname_of(sandbox.id);
+  auto upper = copied.empty() ? pool_->make(sandbox.id, limit, hostname)
+                              : pool_->copy(std::string(copied), sandbox.id, limit, hostname);
+  sandbox.steps.finished("upper");
+  return upper;
+}
+
+Task<Result<void>> NamespaceDriver::await_start(std::shared_ptr<Sandbox> sandbox, Result<UniqueFd> lead) {
+  if (!lead) co_return fail(std::move(lead.error()));
+  auto begun = co_await await_agent(std::move(*lead), Clock::now() + options_.deadline);
   sandbox->steps.finished("inside");
   if (sandbox->phase == Sandbox::Phase::kEnding)
-    made = fail(ErrorKind::kConflict, "it was destroyed while it was being made");
-  else if (made && sandbox->ended.is_set())
-    made = fail(ErrorKind::kUnavailable, "its first process has ended: " + reason_of(*sandbox));
-  if (made) co_return sandbox;
+    co_return fail(ErrorKind::kConflict, "it was destroyed while it was being made");
+  if (begun && sandbox->ended.is_set())
+    co_return fail(ErrorKind::kUnavailable, "its first process has ended: " + reason_of(*sandbox));
+  co_return begun;
+}
+
+Task<Error> NamespaceDriver::abandon(std::shared_ptr<Sandbox> sandbox, Error error) {
   tear_down_->begin(sandbox);
   co_await sandbox->ended.wait(Clock::now() + options_.deadline);
   // A full quota or disk here is the host's and not the sandbox's.
-  if (made.error().kind() == ErrorKind::kNoSpace)
-    made = fail(ErrorKind::kUnavailable, made.error().message());
-  co_return fail(std::move(made.error()).in("create sandbox"));
+  if (error.kind() == ErrorKind::kNoSpace) co_return Error(ErrorKind::kUnavailable, error.message());
+  co_return error;
 }
 
 Task<void> NamespaceDriver::warm(std::string template_name) {
@@ -201,49 +241,30 @@ Task<void> NamespaceDriver::warm(std::string template_name) {
   if (made) tear_down_->begin(*made);
 }
 
-Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
-                                        const std::filesystem::path& template_root) {
-  const auto slot = slots_.take();
-  sandbox->slot = slot;
-  if (!slot) return fail(ErrorKind::kLimited, "all ranges of host ids are taken");
-  const auto entry = make_cgroup(*sandbox, spec);
-  if (!entry) return fail(entry.error());
-  sandbox->steps.finished("cgroup");
-  sandbox->has_upper = true;
-  const auto upper = pool_->make(sandbox->id, spec.limits.disk_bytes, hostname_of(sandbox->id));
-  if (!upper) return fail(upper.error());
-  sandbox->steps.finished("upper");
-  return start(sandbox, {.cgroup = *entry,
-                         .filter = *filter_,
-                         .agent = agent_.get(),
-                         .first_id = slots_.first_id(*slot),
-                         .upper = *upper,
-                         .guest_layer = options_.guest_layer,
-                         .template_root = template_root,
-                         .hostname = hostname_of(sandbox->id),
-                         .limits = spec.limits});
-}
-
-Result<linux_::CgroupEntry> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& spec) {
-  const auto prepare = [&](const std::string& group) -> Result<void> {
-    WARREN_TRY(cgroups_->make(group));
-    auto& account_limit = account_limits_[spec.account];
-    if (account_limit != spec.account_memory_bytes) {
-      WARREN_TRY(
-          cgroups_->limit(instance_ + "/" + spec.account, {.memory_bytes = spec.account_memory_bytes}));
-      account_limit = spec.account_memory_bytes;
-    }
-    return cgroups_->limit(group, {.memory_bytes = spec.limits.memory_bytes,
-                                   .pids = spec.limits.pids,
-                                   .cpu_percent = spec.limits.cpu_percent});
-  };
-  sandbox.has_cgroup = true;
+Result<void> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& spec) {
   const std::string group = cgroup_of(sandbox);
-  if (auto prepared = prepare(group); !prepared) return fail(std::move(prepared.error()));
-  return cgroups_->entry(group);
+  WARREN_TRY(cgroups_->make(group));
+  auto& account_limit = account_limits_[spec.account];
+  if (account_limit != spec.account_memory_bytes) {
+    WARREN_TRY(cgroups_->limit(instance_ + "/" + spec.account, {.memory_bytes = spec.account_memory_bytes}));
+    account_limit = spec.account_memory_bytes;
+  }
+  return cgroups_->limit(group, {.memory_bytes = spec.limits.memory_bytes,
+                                 .pids = spec.limits.pids,
+                                 .cpu_percent = spec.limits.cpu_percent});
 }
 
-Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox, const StartPlan& plan) {
+Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
+                                        const linux_::CgroupEntry& entry, const fs::path& upper) {
+  const StartPlan plan{.cgroup = entry,
+                       .filter = *filter_,
+                       .agent = agent_.get(),
+                       .first_id = slots_.first_id(*sandbox->slot),
+                       .upper = upper,
+                       .guest_layer = options_.guest_layer,
+                       .template_root = sandbox->template_root,
+                       .hostname = hostname_of(sandbox->id),
+                       .limits = sandbox->limits};
   auto process = start_process(plan);
   if (!process) return fail(process.error());
   sandbox->steps.finished("namespaces");

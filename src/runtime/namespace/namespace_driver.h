@@ -18,7 +18,9 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/task.h"
@@ -67,6 +69,7 @@ class NamespaceDriver final : public Driver {
 
   Capabilities capabilities() const override;
   Task<Result<void>> create(SandboxSpec spec) override;
+  Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) override;
   Result<UniqueFd> connect(std::string_view id) override;
   Task<Result<void>> destroy(std::string id) override;
   Result<void> freeze(std::string_view id) override;
@@ -103,14 +106,30 @@ class NamespaceDriver final : public Driver {
   Result<void> clean_up_earlier();
 
   Result<void> admit(const SandboxSpec& spec) const;
-  // The part of a create that waits for nobody. What is returned closes when the agent
-  // runs; a sentence that comes on it says why it does not.
-  Result<UniqueFd> build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec,
-                         const std::filesystem::path& template_root);
   // All of a create: the sandbox with its agent running.
   Task<Result<std::shared_ptr<Sandbox>>> make(SandboxSpec spec, std::filesystem::path template_root);
-  Result<linux_::CgroupEntry> make_cgroup(Sandbox& sandbox, const SandboxSpec& spec);
-  Result<UniqueFd> start(const std::shared_ptr<Sandbox>& sandbox, const StartPlan& plan);
+  // A sandbox of which there is nothing yet.
+  std::shared_ptr<Sandbox> enter(const SandboxSpec& spec, std::filesystem::path template_root);
+  Result<UniqueFd> build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec);
+  // Its host ids and its cgroup.
+  Result<linux_::CgroupEntry> prepare(Sandbox& sandbox, const SandboxSpec& spec);
+  Result<void> make_cgroup(Sandbox& sandbox, const SandboxSpec& spec);
+  // Its writable layer: a new one, or a copy of that of the sandbox `copied`.
+  Result<std::filesystem::path> make_upper(Sandbox& sandbox, std::string_view copied = {});
+  // Starts process 1. What is returned closes when the agent runs; a sentence that comes on
+  // it says why it does not.
+  Result<UniqueFd> start(const std::shared_ptr<Sandbox>& sandbox, const linux_::CgroupEntry& entry,
+                         const std::filesystem::path& upper);
+  // Until the agent runs.
+  Task<Result<void>> await_start(std::shared_ptr<Sandbox> sandbox, Result<UniqueFd> lead);
+  // Ends what could not be made, and gives the error for it.
+  Task<Error> abandon(std::shared_ptr<Sandbox> sandbox, Error error);
+
+  struct ForkChild;
+  Result<void> copy_all(const Sandbox& parent, const ForkPoint& point,
+                        std::span<const std::shared_ptr<ForkChild>> children);
+  Task<void> finish(std::shared_ptr<ForkChild> child, std::shared_ptr<const ForkPoint> point);
+
   // Reaps process 1 when it ends, and says so.
   Task<void> watch(std::shared_ptr<Sandbox> sandbox);
 

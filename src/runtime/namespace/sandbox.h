@@ -6,6 +6,7 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct Sandbox {
   std::string id;
   std::string account;
   std::string template_name;
+  std::filesystem::path template_root;
   Limits limits;
   Phase phase = Phase::kMaking;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs clang-tidy over the sources of a build folder, two files at a time.
 #
-#   scripts/tidy.sh BUILD
+#   scripts/tidy.sh BUILD [FOLDER…]      only what is in these folders (src/http …)
 #
 # A file that was clean is not looked at again while it, what it includes, its flags
 # and the checks are the same (~/.cache/warren-tidy keeps the digests). Files committed
@@ -10,6 +10,7 @@
 set -euo pipefail
 
 build=$(readlink -f "${1:?the build folder}")
+shift
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 export CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/warren-tidy
 export BUILD=$build
@@ -69,6 +70,9 @@ export -f check preprocess
 known=$(grep -o '"file": "[^"]*"' "$build/compile_commands.json" | cut -d'"' -f4 | sed "s|^$PWD/||" | grep '^src/' | sort -u)
 recent=$({ git status --porcelain --untracked-files=all 2>/dev/null | cut -c4-; git log --name-only --format= -n 400 2>/dev/null; } |
   grep '\.cc$' || true)
+if [ $# -gt 0 ]; then
+  known=$(for folder; do printf '%s\n' "$known" | grep "^${folder%/}/" || true; done)
+fi
 # In the order of the last change, each once, those that are built.
 files=$({ printf '%s\n' "$recent"; printf '%s\n' "$known"; } | awk '!seen[$0]++' | grep -Fxf <(printf '%s\n' "$known"))
 

@@ -338,8 +338,9 @@ Task<void> Python::run(std::shared_ptr<Stream> stream, PythonRequest request, Mi
   result["queued_ms"] = queued.count();
   result["stdout_bytes"] = call.bytes[1];
   result["stderr_bytes"] = call.bytes[2];
-  if (auto file = call.spools[1]->finish()) result["stdout_file"] = *file;
-  if (auto file = call.spools[2]->finish()) result["stderr_file"] = *file;
+  for (const auto& [channel, name] : {std::pair{1, "stdout_file"}, {2, "stderr_file"}})
+    if (auto& spool = call.spools[channel])
+      if (auto file = spool->finish()) result[name] = *file;
   current_.reset();
   stream->close(result);
   if (!runner_ && !early) warm();
@@ -372,7 +373,7 @@ void Python::on_output(Channel channel, std::string bytes) {
   if (!current_) return late_.add(last_call_, stream_name(channel), bytes);
   const auto index = static_cast<std::size_t>(channel);
   current_->bytes[index] += bytes.size();
-  current_->spools[index]->add(bytes);
+  if (auto& spool = current_->spools[index]) spool->add(bytes);
   current_->stream->send_data(channel, std::move(bytes));
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/base64.h"
+#include "base/shell_quote.h"
 #include "base/utf8.h"
 
 namespace warren {
@@ -68,6 +69,12 @@ TEST(Base64, IsTheStandardOne) {
   append_base64(out, "\xff\xfe\0"sv);
   append_base64(out, "f");
   EXPECT_EQ(out, "//4AZg==");
+}
+
+TEST(ShellQuote, NothingIsReadAsAnythingElse) {
+  EXPECT_EQ(shell_quoted(""), "''");
+  EXPECT_EQ(shell_quoted("a b$(id)`x`\\\n\xff"), "'a b$(id)`x`\\\n\xff'");
+  EXPECT_EQ(shell_quoted("it's"), R"('it'\''s')");
 }
 
 TEST(Base64, GoesThereAndBack) {

@@ -146,8 +146,9 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
     socket_->send(encode(Request{.number = number, .call = std::move(what)}));
     co_await pending->timer.async_wait(kAwait);
     pending_.erase(number);
-    if (!pending->outcome) co_return fail(ErrorKind::kTimeout, "the runtime did not answer in time");
-    co_return std::move(*pending->outcome);
+    auto& outcome = pending->outcome;
+    if (!outcome) co_return fail(ErrorKind::kTimeout, "the runtime did not answer in time");
+    co_return std::move(*outcome);
   }
 
   void settle(std::uint64_t number, Result<Response> outcome) {
@@ -213,7 +214,7 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
 
 }  // namespace
 
-std::shared_ptr<Client> Client::start(Executor executor, std::string path, Events events) {
+std::shared_ptr<Client> Client::start(const Executor& executor, std::string path, Events events) {
   auto client = std::make_shared<RealClient>(executor, std::move(path), std::move(events));
   asio::co_spawn(executor, RealClient::keep_connected(client, executor), asio::detached);
   return client;

@@ -33,7 +33,7 @@ class Client {
   };
 
   // Connects to the runtime's socket at `path`, now and whenever it is lost.
-  static std::shared_ptr<Client> start(Executor executor, std::string path, Events events);
+  static std::shared_ptr<Client> start(const Executor& executor, std::string path, Events events);
   virtual ~Client() = default;
 
   // Each fails with kUnavailable while the runtime is away, kTimeout after 30 s,

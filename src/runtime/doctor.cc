@@ -199,8 +199,9 @@ Finding microvm() {
 bool is_kernel_at_least(std::string_view release, int major, int minor) {
   int found_major = 0;
   int found_minor = 0;
-  const char* end = release.data() + release.size();
-  const auto first = std::from_chars(release.data(), end, found_major);
+  const char* begin = release.data();
+  const char* end = begin + release.size();
+  const auto first = std::from_chars(begin, end, found_major);
   if (first.ec != std::errc() || first.ptr == end || *first.ptr != '.') return false;
   if (std::from_chars(first.ptr + 1, end, found_minor).ec != std::errc()) return false;
   return found_major != major ? found_major > major : found_minor >= minor;

@@ -26,7 +26,7 @@ struct Bounds {
 constexpr Bounds kMemory{16ULL << 20, 1ULL << 44};
 constexpr Bounds kDisk{1ULL << 20, 1ULL << 50};
 constexpr Bounds kPids{4, 1 << 20};
-constexpr Bounds kCpuPercent{1, 100 * 4096};
+constexpr Bounds kCpuPercent{1, 100UL * 4096};
 constexpr Bounds kOpenFiles{64, 1 << 20};
 constexpr Bounds kAccountMemory{0, 1ULL << 50};
 constexpr Bounds kAnyNumber{0, ~0ULL};

@@ -20,10 +20,11 @@ Result<void> send_now(int socket, const std::string& bytes, const std::vector<Un
 
 }  // namespace
 
-PacketSocket::PacketSocket(Executor executor, UniqueFd socket) : descriptor_(executor, socket.release()) {}
+PacketSocket::PacketSocket(const Executor& executor, UniqueFd socket)
+    : descriptor_(executor, socket.release()) {}
 
-std::shared_ptr<PacketSocket> PacketSocket::adopt(Executor executor, UniqueFd socket) {
-  return std::shared_ptr<PacketSocket>(new PacketSocket(std::move(executor), std::move(socket)));
+std::shared_ptr<PacketSocket> PacketSocket::adopt(const Executor& executor, UniqueFd socket) {
+  return std::shared_ptr<PacketSocket>(new PacketSocket(executor, std::move(socket)));
 }
 
 Task<Result<linux_::Packet>> PacketSocket::receive(std::size_t limit) {
@@ -31,7 +32,7 @@ Task<Result<linux_::Packet>> PacketSocket::receive(std::size_t limit) {
   while (descriptor_.is_open()) {
     auto packet = linux_::receive_packet(descriptor_.native_handle(), limit);
     if (!packet) co_return fail(std::move(packet.error()));
-    if (*packet) co_return std::move(**packet);
+    if (auto& next = *packet) co_return std::move(*next);
     const auto [failure] = co_await descriptor_.async_wait(asio::posix::descriptor_base::wait_read, kAwait);
     if (failure) break;
   }

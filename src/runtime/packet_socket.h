@@ -17,7 +17,7 @@ namespace warren::runtime {
 
 class PacketSocket : public std::enable_shared_from_this<PacketSocket> {
  public:
-  static std::shared_ptr<PacketSocket> adopt(Executor executor, UniqueFd socket);
+  static std::shared_ptr<PacketSocket> adopt(const Executor& executor, UniqueFd socket);
 
   // The next packet. kUnavailable at the connection's end, kTooLarge for a packet
   // over `limit` bytes; both are the end of it for the caller.
@@ -42,7 +42,7 @@ class PacketSocket : public std::enable_shared_from_this<PacketSocket> {
     std::vector<UniqueFd> descriptors;
   };
 
-  PacketSocket(Executor executor, UniqueFd socket);
+  PacketSocket(const Executor& executor, UniqueFd socket);
   static Task<void> flush(std::shared_ptr<PacketSocket> self);
 
   boost::asio::posix::stream_descriptor descriptor_;

@@ -21,7 +21,6 @@
 namespace warren::cli {
 namespace {
 
-constexpr std::string_view kDefaultHome = "/var/lib/warren";
 constexpr std::int64_t kMiB = 1024 * 1024;
 
 // A setting: takes the value, or says what was expected.

@@ -14,6 +14,8 @@
 
 namespace warren::cli {
 
+inline constexpr std::string_view kDefaultHome = "/var/lib/warren";
+
 // An IP address and port to listen on. Port 0: any that is free.
 struct Address {
   std::string host = "127.0.0.1";

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shell_quote.h"
 #include "base/unique_fd.h"
 #include "warren/console.h"
 #include "warren/copy_paths.h"
@@ -25,19 +26,6 @@ constexpr std::size_t kMaxCommandLine = 64UL * 1024;
 // What the server gives to a new file and a new folder.
 constexpr mode_t kNewFile = 0644;
 constexpr mode_t kNewFolder = 0755;
-
-// One word as sh(1) reads it back, whatever bytes it has.
-std::string quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
-}
 
 // What of a folder is not content: folders, links, permissions. Written down while the
 // files are sent, done at the end by one script inside.
@@ -60,11 +48,11 @@ class Script {
     std::string out = "set -e\n";
     add(out, "mkdir -p --", folders_);
     for (const auto& [path, target] : links_)
-      out += fmt::format("ln -sfnT -- {} {}\n", quoted(target), quoted(path));
+      out += fmt::format("ln -sfnT -- {} {}\n", shell_quoted(target), shell_quoted(path));
     for (const auto& [mode, paths] : file_modes_) add(out, fmt::format("chmod {:o} --", mode), paths);
     // The innermost first: a folder that cannot be entered any more holds nothing up.
     for (auto each = folder_modes_.rbegin(); each != folder_modes_.rend(); ++each)
-      out += fmt::format("chmod {:o} -- {}\n", each->second, quoted(each->first));
+      out += fmt::format("chmod {:o} -- {}\n", each->second, shell_quoted(each->first));
     return out;
   }
 
@@ -72,7 +60,7 @@ class Script {
   static void add(std::string& out, const std::string& command, const std::vector<std::string>& paths) {
     std::size_t size = 0;
     for (const auto& path : paths) {
-      const auto word = quoted(path);
+      const auto word = shell_quoted(path);
       if (size == 0) out += command;
       out += " " + word;
       size += word.size();

@@ -5,6 +5,7 @@
 #include "service/accounts.h"
 #include "service/keys.h"
 #include "store/database.h"
+#include "warren/installation.h"
 #include "warren/privileges.h"
 
 namespace warren::cli {
@@ -24,6 +25,15 @@ Result<std::string> make_key_if_needed(const Config& config, bool on_file) {
   auto made = keys.create(*account, "operator", {"sandboxes", "admin"});
   if (!made) return std::unexpected(std::move(made).error());
   return std::move(made->secret);
+}
+
+// What a shell needs so that `warren` is found, and finds this home.
+std::string shell_setting(const Config& config) {
+  const auto installed = find_installation();
+  auto line = fmt::format("export PATH=\"{}:$PATH\"",
+                          installed ? installed->program.parent_path().string() : "…/bin");
+  if (config.home != kDefaultHome) line += fmt::format(" WARREN_HOME=\"{}\"", config.home);
+  return line;
 }
 
 }  // namespace
@@ -50,13 +60,17 @@ Warren serves at {url}
     {{"mcpServers":{{"warren":{{"type":"http","url":"{url}/mcp","headers":{{"Authorization":"Bearer {shown}"}}}}}}}}
     or: claude mcp add --transport http warren {url}/mcp --header "Authorization: Bearer $(cat {file})"
 
-  To try it     make a sandbox:
+  To try it     make a sandbox over HTTP:
     curl -sX POST {url}/v1/sandboxes -H "Authorization: Bearer $(cat {file})"
+    or in another terminal, as root:
+    {setting}
+    warren sandbox create --name first
+    warren sandbox python first -c '6 * 7'
 
-  More          warren sandbox create, warren --help, docs/operations.md. Ctrl-C stops.
+  More          warren --help, warren mcp --configs (other clients), docs/operations.md. Ctrl-C stops.
 )text",
                      fmt::arg("url", url), fmt::arg("where", where), fmt::arg("shown", shown),
-                     fmt::arg("file", config.key_file()));
+                     fmt::arg("file", config.key_file()), fmt::arg("setting", shell_setting(config)));
 }
 
 }  // namespace warren::cli

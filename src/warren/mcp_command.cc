@@ -8,6 +8,7 @@
 #include "warren/command.h"
 #include "warren/config.h"
 #include "warren/console.h"
+#include "warren/installation.h"
 
 namespace warren::cli {
 namespace {
@@ -30,8 +31,11 @@ Result<int> print_configs() {
   if (!config) return std::unexpected(config.error());
   const auto access = find_access(*config);
   if (!access) return std::unexpected(access.error());
+  const auto installed = find_installation();
+  if (!installed) return std::unexpected(installed.error());
   const api::mcp::ConfigTarget target{access->url, access->key};
-  WARREN_TRY(print(STDOUT_FILENO, api::mcp::all_client_configs(target, "warren")));
+  // By its whole path: an agent's PATH is seldom a person's.
+  WARREN_TRY(print(STDOUT_FILENO, api::mcp::all_client_configs(target, installed->program.string())));
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "base/shell_quote.h"
 #include "warren/command.h"
 #include "warren/console.h"
 #include "warren/copy.h"
@@ -77,19 +78,6 @@ Task<Result<int>> list(std::shared_ptr<ApiClient> client, Shared options) {
   }
   WARREN_TRY_CO(print(STDOUT_FILENO, out));
   co_return 0;
-}
-
-// One word as the shell inside reads it back.
-std::string shell_quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
 }
 
 // One word is a line for the shell; several are a program and its arguments, literally.

@@ -1,6 +1,7 @@
 """The command line for people."""
 
 import fcntl
+import json
 import os
 import pty
 import select
@@ -73,6 +74,24 @@ def test_cp_both_ways(warren, cli_sandbox, tmp_path):
     assert (tmp_path / "back").read_bytes() == data
     done = warren.command("sandbox", "cp", f"{cli_sandbox}:/no/such", str(tmp_path / "none"))
     assert done.returncode != 0 and "/no/such" in done.stderr and not (tmp_path / "none").exists()
+
+
+def test_what_is_printed_at_the_start_can_be_done(warren, tmp_path):
+    printed = warren.log()
+    assert f"Warren serves at {warren.url}" in printed and warren.key not in printed, "the log is no terminal"
+    setting = next(line for line in printed.splitlines() if line.strip().startswith("export PATH="))
+    curl = next(line for line in printed.splitlines() if line.strip().startswith("curl "))
+    cli = "".join(line + "\n" for line in printed.splitlines() if line.strip().startswith("warren sandbox "))
+    done = subprocess.run(["bash", "-ec", f"{curl}\n{setting}\n{cli}warren sandbox rm first"], cwd=tmp_path, timeout=BOUND,
+                          env={"PATH": "/usr/bin:/bin"}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.endswith("42\n"), done
+    warren.client.sandbox(json.loads(done.stdout.splitlines()[0])["id"]).destroy()
+
+
+def test_the_configs_name_a_program_that_is_there(warren):
+    printed = warren.command("mcp", "--configs")
+    assert printed.returncode == 0 and warren.url in printed.stdout
+    assert f'"command": "{os.path.realpath(program())}"' in printed.stdout
 
 
 def test_wrong_use_is_told_and_exits_with_an_error(warren):

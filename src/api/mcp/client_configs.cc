@@ -6,24 +6,13 @@
 #include <boost/json/string.hpp>
 #include <string_view>
 
+#include "base/shell_quote.h"
+
 namespace warren::api::mcp {
 
 namespace {
 
 std::string quoted(std::string_view text) { return boost::json::serialize(boost::json::string(text)); }
-
-// As one word of a POSIX shell.
-std::string shell_quoted(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      result += R"('\'')";
-    } else {
-      result += c;
-    }
-  }
-  return result + "'";
-}
 
 std::string endpoint(const ConfigTarget& target) { return target.base_url + "/mcp"; }
 std::string bearer(const ConfigTarget& target) { return "Bearer " + target.key; }

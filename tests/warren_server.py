@@ -107,7 +107,7 @@ class Warren:
 
     def wait_warm(self, deadline=120):
         """Until each template's session is warm, so that what is there can be counted."""
-        names = {name.rsplit("-", 1)[0] for name in os.listdir(templates_folder())}
+        names = {name.rsplit("-", 1)[0] for name in os.listdir(templates_folder()) if not name.startswith(".")}
 
         def warm():
             with open(self.log_path, errors="replace") as file:

@@ -56,7 +56,7 @@ Result<std::string> list(store::Database& database, const Options& options) {
   for (const auto& key : *keys) {
     const auto& account = names[key.account_id];
     if (!options.account.empty() && account != options.account) continue;
-    out += fmt::format(kRow, key.id, account, key.name, fmt::join(key.scopes, ","),
+    out += fmt::format(kRow, key.id, account, key.name, fmt::format("{}", fmt::join(key.scopes, ",")),
                        to_rfc3339(key.created_at), key.last_used_at ? to_rfc3339(*key.last_used_at) : "never",
                        key.revoked_at ? "revoked " + to_rfc3339(*key.revoked_at) : "valid");
   }

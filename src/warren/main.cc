@@ -33,6 +33,13 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    // A word that is no subcommand is what is wrong, not that there is none.
+    const auto unknown = app.remaining(true);
+    if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !unknown.empty()) {
+      (void)warren::cli::print(STDERR_FILENO, fmt::format("warren: {} is not known here; see --help\n",
+                                                          warren::cli::printable(unknown.front())));
+      return warren::cli::kOwnFailure;
+    }
     const int status = app.exit(error);
     return status == 0 ? 0 : warren::cli::kOwnFailure;
   }

@@ -100,6 +100,8 @@ def test_wrong_use_is_told_and_exits_with_an_error(warren):
         done = warren.command(*arguments)
         assert done.returncode not in (0, -6, -11), (arguments, done)
         assert done.stderr or done.stdout
+    assert "nonsense is not known" in warren.command("nonsense").stderr
+    assert "nonsense is not known" in warren.command("sandbox", "nonsense").stderr
 
 
 def test_without_a_server_it_says_which_address_it_tried(warren):

@@ -19,7 +19,7 @@ def test_create_list_use_revoke(warren):
     sandbox.works()
     listed = warren.command("key", "list")
     assert listed.returncode == 0 and key_id in listed.stdout and "robot" in listed.stdout
-    assert key not in listed.stdout
+    assert key not in listed.stdout and "sandboxes,admin " in listed.stdout
     revoked = warren.command("key", "revoke", key_id)
     assert revoked.returncode == 0, revoked
     eventually(lambda: mine.request("GET", "/v1/sandboxes").status == 401, 30, "the revocation's effect")

@@ -20,8 +20,6 @@
 namespace warren::cli {
 namespace {
 
-namespace json = boost::json;
-
 // A sandbox that was being made when the keys were revoked may appear until then.
 constexpr Seconds kPatience{30};
 constexpr Millis kPause{50};
@@ -105,8 +103,9 @@ Result<int> remove_account(const std::string& name) {
         with_database([&name](store::Database& database) { return close_with_rows(database, name); });
     if (!closed) return std::unexpected(closed.error());
   } else if (lock.error().kind() == ErrorKind::kConflict) {
-    done = with_server(Access{.url = local_url(*config), .key = *key},
-                       [&name](std::shared_ptr<ApiClient> client) { return end_and_close(client, name); });
+    done = with_server(
+        Access{.url = local_url(*config), .key = *key},
+        [&name](std::shared_ptr<ApiClient> client) { return end_and_close(std::move(client), name); });
   } else {
     return std::unexpected(lock.error());
   }

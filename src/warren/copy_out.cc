@@ -98,11 +98,12 @@ class FolderCopy {
       folders_.pop_back();
       auto listed = co_await copy_->files->list(folder.remote);
       if (!listed) co_return std::unexpected(std::move(listed).error());
-      if (!*listed) {
+      std::optional<std::vector<RemoteEntry>> entries = std::move(*listed);
+      if (!entries) {
         copy_->leave_out(folder.remote, "it is not a folder any more");
         continue;
       }
-      const auto taken = co_await take(std::move(folder), std::move(**listed));
+      const auto taken = co_await take(std::move(folder), std::move(*entries));
       if (!taken) co_return std::unexpected(taken.error());
     }
     // The innermost first: one that cannot be entered any more holds nothing up.
@@ -170,9 +171,11 @@ Task<unsigned> mode_of(std::shared_ptr<RemoteFiles> files, std::string path, Rem
   const auto name = copied_name(path);
   auto folder = path.starts_with('/') ? folder_of(path) : below("/root", folder_of(path));
   if (name.empty()) co_return other;
-  const auto entries = co_await files->list(std::move(folder));
-  if (!entries || !*entries) co_return other;
-  for (const auto& entry : **entries)
+  const auto listed = co_await files->list(std::move(folder));
+  if (!listed) co_return other;
+  const std::optional<std::vector<RemoteEntry>>& entries = *listed;
+  if (!entries) co_return other;
+  for (const auto& entry : *entries)
     if (entry.name == name && entry.type == type) co_return entry.mode;
   co_return other;
 }
@@ -236,11 +239,12 @@ Task<Result<int>> copy_to_stream(ResponsePtr response, std::string local) {
 
 Task<Result<int>> copy_out(std::shared_ptr<RemoteFiles> files, std::string remote, std::string local) {
   if (remote.empty()) co_return fail(ErrorKind::kInvalid, "name what to copy: SANDBOX:/path");
-  auto entries = co_await files->list(remote);
-  if (!entries) co_return std::unexpected(std::move(entries).error());
-  if (*entries)
+  auto listed = co_await files->list(remote);
+  if (!listed) co_return std::unexpected(std::move(listed).error());
+  std::optional<std::vector<RemoteEntry>> entries = std::move(*listed);
+  if (entries)
     co_return co_await copy_folder(std::move(files), std::move(remote), std::move(local),
-                                   std::move(**entries));
+                                   std::move(*entries));
 
   auto response = co_await files->read(remote);
   if (!response) co_return std::unexpected(std::move(response).error());

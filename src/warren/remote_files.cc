@@ -76,15 +76,16 @@ Task<Result<std::optional<std::string>>> failure_of(std::shared_ptr<http::Client
   while (true) {
     auto line = co_await lines.next();
     if (!line) co_return std::unexpected(std::move(line).error());
-    if (!*line) co_return fail(ErrorKind::kUnavailable, "the output ended before the command did");
-    auto event = api::parse_object(**line, "a line of the server's answer");
+    const std::optional<std::string> text = std::move(*line);
+    if (!text) co_return fail(ErrorKind::kUnavailable, "the output ended before the command did");
+    auto event = api::parse_object(*text, "a line of the server's answer");
     if (!event) co_return std::unexpected(std::move(event).error());
     const auto type = bytes_at(*event, "type");
     if (type == "stderr" && said.size() < kMaxTold) said += bytes_at(*event, "data");
     if (type != "exit") continue;
     const auto* status = event->if_contains("data");
     if (status != nullptr && status->is_int64() && status->get_int64() == 0) co_return std::nullopt;
-    if (said.empty()) said = "the command failed: " + **line;
+    if (said.empty()) said = "the command failed: " + *text;
     while (said.ends_with('\n')) said.pop_back();
     co_return std::optional(std::move(said));
   }
@@ -151,7 +152,8 @@ Task<Result<void>> RemoteFiles::run_script(std::string script) {
   if (!response) co_return std::unexpected(std::move(response).error());
   auto failure = co_await failure_of(std::move(*response));
   if (!failure) co_return std::unexpected(std::move(failure).error());
-  if (*failure) co_return fail(ErrorKind::kInternal, "in the sandbox: " + printable(**failure));
+  const std::optional<std::string>& said = *failure;
+  if (said) co_return fail(ErrorKind::kInternal, "in the sandbox: " + printable(*said));
   co_return Result<void>{};
 }
 

@@ -39,7 +39,7 @@ struct Outcome {
   Request request;
 };
 
-Outcome route(const Router& router, std::string method, std::string target) {
+Outcome route(const Router& router, std::string method, const std::string& target) {
   Outcome outcome;
   outcome.request.method = std::move(method);
   auto parsed = parse_target(target);
@@ -131,7 +131,7 @@ TEST(Router, HeadGoesToTheGetHandler) {
 }
 
 TEST(Router, TheLongestPrefixShapesTheError) {
-  const auto shaped = [](std::string shape) {
+  const auto shaped = [](const std::string& shape) {
     return [shape](const Request&, int status, const std::string& detail) {
       return json_response(status, shape + ":" + detail);
     };

@@ -41,16 +41,16 @@ Millis tick_of(const ServerLimits& limits) {
 
 class TcpServer final : public Server, public std::enable_shared_from_this<TcpServer> {
  public:
-  TcpServer(const Executor& executor, std::shared_ptr<Router> router, ServerLimits limits)
-      : executor_(executor),
-        acceptor_(executor),
-        sweep_timer_(executor),
-        pause_timer_(executor),
-        drained_(executor) {
+  TcpServer(Executor executor, std::shared_ptr<Router> router, ServerLimits limits)
+      : executor_(std::move(executor)),
+        acceptor_(executor_),
+        sweep_timer_(executor_),
+        pause_timer_(executor_),
+        drained_(executor_) {
     auto shared = std::make_shared<Connection::Shared>();
     shared->router = std::move(router);
     shared->limits = limits;
-    if (auto watch = HangupWatch::start(executor))
+    if (auto watch = HangupWatch::start(executor_))
       shared->watch = *std::move(watch);
     else
       log::error("lost clients are noticed late: {}", watch.error().message());
@@ -182,7 +182,7 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
 
 std::shared_ptr<Server> Server::start(Executor executor, UniqueFd listener, std::shared_ptr<Router> router,
                                       ServerLimits limits) {
-  auto server = std::make_shared<TcpServer>(executor, std::move(router), limits);
+  auto server = std::make_shared<TcpServer>(std::move(executor), std::move(router), limits);
   server->listen(std::move(listener));
   return server;
 }

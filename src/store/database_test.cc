@@ -189,12 +189,14 @@ pid_t in_child(Body body) {
 
 TEST_F(DatabaseTest, ManyProcessesOpenTheSameNewFileAtOnce) {
   std::vector<pid_t> children;
+  children.reserve(6);
   for (int i = 0; i < 6; ++i) {
     children.push_back(in_child([&] {
       auto database = Database::open(path_);
       if (!database) ::_exit(1);
       const std::string id = "acc_" + std::to_string(i);
-      if (!(*database)->run("INSERT INTO accounts VALUES (?, 'member', 0, ?)", {id, id}))
+      if (!(*database)->run("INSERT INTO accounts (id, role, created_ms, name) VALUES (?, 'member', 0, ?)",
+                            {id, id}))
         ::_exit(2);
     }));
   }
@@ -216,7 +218,8 @@ TEST_F(DatabaseTest, AProcessKilledWhileWritingLeavesEveryCommittedRow) {
       for (std::int64_t i = 0;; ++i) {
         const std::string id = "acc_" + std::to_string(round) + "_" + std::to_string(i);
         auto written = (*database)->transaction([&]() -> Result<void> {
-          WARREN_TRY((*database)->run("INSERT INTO accounts VALUES (?, 'member', 0, ?)", {id, id}));
+          WARREN_TRY((*database)->run(
+              "INSERT INTO accounts (id, role, created_ms, name) VALUES (?, 'member', 0, ?)", {id, id}));
           WARREN_TRY((*database)->run("INSERT INTO keys VALUES (?, ?, '', '', '', 0, NULL, NULL)", {id, id}));
           return {};
         });
@@ -225,14 +228,15 @@ TEST_F(DatabaseTest, AProcessKilledWhileWritingLeavesEveryCommittedRow) {
       }
     });
     ::close(ends[1]);
-    ::usleep(20'000 + static_cast<useconds_t>(round) * 7'000);
+    // At another moment of its writing each time, but not before it writes.
+    std::int64_t last = -1;
+    ASSERT_EQ(::read(ends[0], &last, sizeof last), static_cast<ssize_t>(sizeof last));
+    std::int64_t told = 1;
+    ::usleep(static_cast<useconds_t>(round) * 7'000);
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-    std::int64_t told = 0;
-    std::int64_t last = -1;
     while (::read(ends[0], &last, sizeof last) == sizeof last) ++told;
     ::close(ends[0]);
-    ASSERT_GT(told, 0);
 
     auto database = open();
     ASSERT_TRUE(database);

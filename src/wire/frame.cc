@@ -7,9 +7,9 @@ namespace warren::wire {
 namespace {
 
 // Room for headers and small frames; a large payload bypasses it.
-constexpr std::size_t kRawSize = 64 * 1024;
+constexpr std::size_t kRawSize = 64UL * 1024;
 // How much may be read past the end of a large payload: what lands there is copied.
-constexpr std::size_t kReadAhead = 4 * 1024;
+constexpr std::size_t kReadAhead = 4UL * 1024;
 
 void put_u32(std::byte* to, std::uint32_t value) {
   for (int i = 0; i < 4; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));

@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <map>
+#include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
 #include "store/migrations.h"
 
@@ -163,6 +165,17 @@ struct Database::Impl {
     return raw;
   }
 
+  // Of several processes that switch a new file at once all but one are refused without
+  // being made to wait.
+  Result<void> use_wal() {
+    const auto end = Clock::now() + Millis(kBusyMillis);
+    while (true) {
+      auto done = script("PRAGMA journal_mode = WAL");
+      if (done || done.error().kind() != ErrorKind::kUnavailable || Clock::now() > end) return done;
+      std::this_thread::sleep_for(Millis(5));
+    }
+  }
+
   Result<std::int64_t> version() {
     auto statement = prepare("PRAGMA user_version");
     if (!statement) return fail(std::move(statement).error());
@@ -233,8 +246,8 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path) {
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   // The version is looked at before anything is written.
   if (auto version = impl->version(); !version) return fail(std::move(version).error());
-  WARREN_TRY(
-      impl->script("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"));
+  WARREN_TRY(impl->use_wal());
+  WARREN_TRY(impl->script("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"));
   WARREN_TRY(impl->migrate());
   return std::unique_ptr<Database>(new Database(std::move(impl)));
 }

@@ -155,6 +155,15 @@ def cgroups_with(text):
     return sorted(path for path in cgroups() if text in path)
 
 
+def cgroups_of(pid):
+    """The text of /proc/PID/cgroup; empty for a process that has ended."""
+    try:
+        with open(f"/proc/{pid}/cgroup") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 def interfaces():
     return sorted(os.listdir("/sys/class/net"))
 

@@ -197,9 +197,14 @@ class Warren:
         return now
 
     def agents(self):
-        """Process 1 of each sandbox, as the host sees them."""
+        """Process 1 of each sandbox that is not a template's, as the host sees them."""
         return [p for p in host.descendants(self.runtime_pid)
-                if (host.status_field(p.pid, "NSpid") or "").split()[1:] == ["1"]]
+                if (host.status_field(p.pid, "NSpid") or "").split()[1:] == ["1"]
+                and not any(f"/{id}" in host.cgroups_of(p.pid) for id in self.templates_sandboxes())]
+
+    def templates_sandboxes(self):
+        """The ids of the sandboxes in which the templates' sessions live."""
+        return {path.rpartition("/")[2] for path in host.cgroups_with(f"/{self.cgroup}/templates/")}
 
     def inside(self, *words, count=1):
         """Processes in sandboxes with exactly that command line, as the host sees them; waits for `count`."""
@@ -211,14 +216,18 @@ class Warren:
         return eventually(find, 60, f"{count} of {words}")
 
     def cgroup_folders(self):
-        """The cgroup folders of this instance's sandboxes: below one that is named after its home."""
-        name = "warren-" + hashlib.sha256(os.path.realpath(self.home).encode()).hexdigest()[:12]
-        return host.cgroups_with(f"/{name}")
+        """The cgroup folders of this instance, but for those of its templates' sandboxes."""
+        return [path for path in host.cgroups_with(f"/{self.cgroup}") if "/templates" not in path]
+
+    @property
+    def cgroup(self):
+        """The name of the group in which all of this instance's are: a digest of its home."""
+        return "warren-" + hashlib.sha256(os.path.realpath(self.home).encode()).hexdigest()[:12]
 
     def uppers(self):
-        """The sandboxes' writable layers in the pool, as the runtime sees it."""
+        """The sandboxes' writable layers in the pool, as the runtime sees it; not the templates'."""
         folder = f"/proc/{self.runtime_pid}/root{self.home}/pool/uppers"
-        return sorted(os.listdir(folder))
+        return sorted(set(os.listdir(folder)) - self.templates_sandboxes())
 
     def pool_bytes(self):
         """What the pool's image takes on the host's disk."""
@@ -237,7 +246,7 @@ class Warren:
             return found
         found += [f"mount {line}" for line in host.mounts_of(self.home)]
         found += [f"loop device {name}: {path}" for name, path in host.loop_devices_of(self.home)]
-        found += [f"cgroup {folder}" for folder in self.cgroup_folders()]
+        found += [f"cgroup {folder}" for folder in host.cgroups_with(f"/{self.cgroup}")]
         return found
 
     # Ends.

@@ -35,7 +35,6 @@ class Agent {
   //               messages to it, messages from it, its output and its error output
   //   P           there is none to be had
   //   E STATUS    that process has ended, with this wait status
-  //   F           that process is held; it may fork now
   // and is told "N": a Python session's process is needed.
   Agent(boost::asio::io_context& context, UniqueFd control, Options options);
 

@@ -58,12 +58,6 @@ std::string passable_notice(std::string_view name, json::value value, json::obje
   return json::serialize(notice_of(name, std::move(otherwise)));
 }
 
-json::object operation(std::string_view name) {
-  json::object message;
-  message["op"] = name;
-  return message;
-}
-
 json::object started_notice(std::int64_t call) { return {{"started", true}, {"call", call}}; }
 
 // The answer of a call that was cancelled before it began.
@@ -117,7 +111,7 @@ Python::Python(const Executor& executor, Reaper& reaper, std::vector<std::string
       changed_(executor) {}
 
 std::string_view Python::state() const {
-  if (current_ || fork_) return "busy";
+  if (current_) return "busy";
   if (!is_coming()) return "none";
   return ready_ ? "idle" : "starting";
 }
@@ -153,13 +147,6 @@ void Python::given_ended(int status) {
   if (runner_ && runner_->is_adopted()) runner_->end(status);
 }
 
-void Python::may_fork() {
-  if (!fork_ || !fork_->packed || fork_->begun || !runner_) return;
-  fork_->begun = true;
-  changed_.notify();
-  runner_->send(operation("go"));
-}
-
 void Python::start() {
   auto runner = Runner::start(executor_, reaper_, command_, *this);
   if (runner)
@@ -187,60 +174,6 @@ Task<void> Python::call(std::shared_ptr<Stream> stream, json::object object) {
   queued_bytes_ -= stream->request_bytes();
   std::erase(queue_, ticket);
   if (!queue_.empty()) queue_.front()->changed.notify();
-}
-
-Task<void> Python::fork(std::shared_ptr<Stream> stream, json::object object) {
-  Request request(std::move(object));
-  const bool keep_random = request.flag("keep_random").value_or(false);
-  if (auto valid = request.finish(); !valid) co_return stream->close(valid.error());
-  auto ticket = std::make_shared<Ticket>(executor_);
-  queue_.push_back(ticket);
-  const bool mine = co_await wait_for_turn(stream, ticket);
-  if (mine)
-    co_await run_fork(stream, keep_random);
-  else
-    stream->close(Error(ErrorKind::kCancelled, "cancelled"));
-  std::erase(queue_, ticket);
-  if (!queue_.empty()) queue_.front()->changed.notify();
-}
-
-Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
-  stream->on_cancel = [this] { changed_.notify(); };
-  const auto started = co_await ready(stream);
-  if (!started) {
-    stream->on_cancel = nullptr;
-    co_return stream->close(started.error());
-  }
-  const auto runner = runner_;
-  fork_.emplace();
-  json::object pack = operation("fork");
-  pack["keep_random"] = keep_random;
-  runner->send(pack);
-  while (!fork_->packed && !runner->ended() && !stream->cancelled()) co_await changed_.wait();
-  if (fork_->packed && !stream->cancelled()) {
-    json::object holding;
-    holding["holding"] = true;
-    co_await stream->notice(std::move(holding));
-    while (!fork_->begun && !runner->ended() && !stream->cancelled()) co_await changed_.wait();
-  }
-  if (!fork_->begun && !runner->ended()) runner->send(operation("stay"));
-  // Once begun, it goes on until the runtime has let the process go; what then holds it up
-  // is the user's.
-  auto patience = Clock::time_point::max();
-  while (fork_->begun && !fork_->done && !runner->ended()) {
-    if (stream->cancelled() && patience == Clock::time_point::max()) patience = Clock::now() + wire::kKillGrace;
-    if (Clock::now() >= patience) runner->kill({});
-    co_await changed_.wait_until(Clock::now() >= patience ? Clock::time_point::max() : patience);
-  }
-  stream->on_cancel = nullptr;
-  const Fork fork = *std::exchange(fork_, std::nullopt);
-  if (!fork.begun && !runner->ended())
-    co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
-  if (!fork.done)
-    co_return stream->close(Error(ErrorKind::kConflict, "the Python session ended while it was forked"));
-  json::object result;
-  result["not_copied"] = member(*fork.packed, "not_copied");
-  stream->close(result);
 }
 
 Task<bool> Python::wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr<Ticket> ticket) {
@@ -397,16 +330,6 @@ Task<void> Python::on_message(json::object message) {
       const auto to = current_->stream;
       for (const auto& notice : late_.take()) co_await to->notice(notice);
     }
-    co_return;
-  }
-  if (name == "packed" && fork_ && !fork_->packed) {
-    fork_->packed = std::move(message);
-    changed_.notify();
-    co_return;
-  }
-  if (name == "forked" && fork_ && fork_->begun) {
-    fork_->done = true;
-    changed_.notify();
     co_return;
   }
   const json::value id = member(message, "id");

@@ -32,10 +32,6 @@ class Python : private Runner::Listener {
   // Serves the stream to its end. See wire/protocol.h for what `request` says.
   Task<void> call(std::shared_ptr<Stream> stream, boost::json::object request);
 
-  // Brings the session up to its next fork and keeps calls away until that has happened;
-  // see wire/protocol.h.
-  Task<void> fork(std::shared_ptr<Stream> stream, boost::json::object request);
-
   // Starts the process if there is none, so that the first call finds it ready.
   void warm();
 
@@ -45,8 +41,6 @@ class Python : private Runner::Listener {
   void deny();
   // The process that was given has ended, with this wait status.
   void given_ended(int status);
-  // The session is held and may fork now.
-  void may_fork();
 
   // "idle", "busy", "starting" or "none".
   std::string_view state() const;
@@ -66,16 +60,9 @@ class Python : private Runner::Listener {
     Event changed;
   };
   struct PythonRequest;
-  // A fork that is under way.
-  struct Fork {
-    std::optional<boost::json::object> packed;  // what the runner said of what it cannot take along
-    bool begun = false;                         // by the runtime
-    bool done = false;
-  };
 
   void start();
   bool is_coming() const { return runner_ || asked_; }
-  Task<void> run_fork(std::shared_ptr<Stream> stream, bool keep_random);
   Task<void> run(std::shared_ptr<Stream> stream, PythonRequest request, Millis queued);
   Task<bool> wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr<Ticket> ticket);
   // Starts the runner if needed and waits until it is ready or the stream is cancelled.
@@ -98,7 +85,6 @@ class Python : private Runner::Listener {
   std::string start_failure_;  // how the process ended before it was ready
   bool lost_state_ = false;    // a runner that had been ready is gone, and no call was told
   std::optional<Call> current_;
-  std::optional<Fork> fork_;
   std::deque<std::shared_ptr<Ticket>> queue_;  // the first is the one that runs
   std::size_t queued_bytes_ = 0;
   Event changed_;  // of the runner or the current call

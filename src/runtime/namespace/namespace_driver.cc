@@ -182,12 +182,9 @@ Result<linux_::CgroupEntry> NamespaceDriver::prepare(Sandbox& sandbox, const San
   return entry;
 }
 
-Result<fs::path> NamespaceDriver::make_upper(Sandbox& sandbox, std::string_view copied) {
+Result<fs::path> NamespaceDriver::make_upper(Sandbox& sandbox) {
   sandbox.has_upper = true;
-  const std::uint64_t limit = sandbox.limits.disk_bytes;
-  const std::string hostname = hostname_of(sandbox.id);
-  auto upper = copied.empty() ? pool_->make(sandbox.id, limit, hostname)
-                              : pool_->copy(std::string(copied), sandbox.id, limit, hostname);
+  auto upper = pool_->make(sandbox.id, sandbox.limits.disk_bytes, hostname_of(sandbox.id));
   sandbox.steps.finished("upper");
   return upper;
 }

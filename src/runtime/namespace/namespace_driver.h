@@ -18,7 +18,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,7 +68,6 @@ class NamespaceDriver final : public Driver {
 
   Capabilities capabilities() const override;
   Task<Result<void>> create(SandboxSpec spec) override;
-  Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) override;
   Result<UniqueFd> connect(std::string_view id) override;
   Task<Result<void>> destroy(std::string id) override;
   Result<void> freeze(std::string_view id) override;
@@ -114,8 +112,7 @@ class NamespaceDriver final : public Driver {
   // Its host ids and its cgroup.
   Result<linux_::CgroupEntry> prepare(Sandbox& sandbox, const SandboxSpec& spec);
   Result<void> make_cgroup(Sandbox& sandbox, const SandboxSpec& spec);
-  // Its writable layer: a new one, or a copy of that of the sandbox `copied`.
-  Result<std::filesystem::path> make_upper(Sandbox& sandbox, std::string_view copied = {});
+  Result<std::filesystem::path> make_upper(Sandbox& sandbox);
   // Starts process 1. What is returned closes when the agent runs; a sentence that comes on
   // it says why it does not.
   Result<UniqueFd> start(const std::shared_ptr<Sandbox>& sandbox, const linux_::CgroupEntry& entry,
@@ -124,11 +121,6 @@ class NamespaceDriver final : public Driver {
   Task<Result<void>> await_start(std::shared_ptr<Sandbox> sandbox, Result<UniqueFd> lead);
   // Ends what could not be made, and gives the error for it.
   Task<Error> abandon(std::shared_ptr<Sandbox> sandbox, Error error);
-
-  struct ForkChild;
-  Result<void> copy_all(const Sandbox& parent, const ForkPoint& point,
-                        std::span<const std::shared_ptr<ForkChild>> children);
-  Task<void> finish(std::shared_ptr<ForkChild> child, std::shared_ptr<const ForkPoint> point);
 
   // Reaps process 1 when it ends, and says so.
   Task<void> watch(std::shared_ptr<Sandbox> sandbox);

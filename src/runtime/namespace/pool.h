@@ -38,12 +38,6 @@ class Pool {
   virtual Result<std::filesystem::path> make(const std::string& name, std::uint64_t limit_bytes,
                                              const std::string& hostname) = 0;
 
-  // A copy of the upper `from` as it is now, by that name, in which a sandbox called
-  // `hostname` goes on. Nothing may write to `from` meanwhile. kUnavailable: this kind of
-  // pool cannot.
-  virtual Result<std::filesystem::path> copy(const std::string& from, const std::string& name,
-                                             std::uint64_t limit_bytes, const std::string& hostname) = 0;
-
   // Removes it; one that is not there is no failure. It is out of sight at once and
   // quickly, whatever is in it; its blocks are freed later.
   virtual Result<void> remove(const std::string& name) = 0;

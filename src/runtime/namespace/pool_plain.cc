@@ -30,10 +30,6 @@ class PlainPool final : public Pool {
     return fail(std::move(filled.error()));
   }
 
-  Result<fs::path> copy(const std::string&, const std::string&, std::uint64_t, const std::string&) override {
-    return fail(ErrorKind::kUnavailable, "sandboxes can be forked in a pool on btrfs only");
-  }
-
   Result<void> remove(const std::string& name) override {
     WARREN_TRY(check_name(name));
     return sweeper_->take(place_.uppers() / name, name);

@@ -170,6 +170,7 @@ class Runner:
         import gc
         import importlib
 
+        os.chdir(os.environ.get("HOME", "/"))
         missing = []
         for name in message.get("imports", ()):
             try:

@@ -74,11 +74,19 @@ Result<int> number_inside(pid_t pid) {
   return std::atoi(status->c_str() + last + 1);
 }
 
-// Waits for the end of a child, and gives its wait status.
+// Waits for the end of a child, and gives its wait status. `pid` is -1 for one that has been
+// reaped elsewhere.
 Task<int> reap(std::shared_ptr<Descriptor> pidfd, pid_t pid) {
-  co_await wait_readable(pidfd, Clock::time_point::max());
+  // A pidfd can be readable a moment before there is something to reap.
+  constexpr Millis kBetween{2};
   int status = SIGKILL;
-  if (pid > 0) ::waitpid(pid, &status, __WALL | WNOHANG);
+  while (pid > 0) {
+    co_await wait_readable(pidfd, Clock::time_point::max());
+    const pid_t got = ::waitpid(pid, &status, __WALL | WNOHANG);
+    if (got == pid && (WIFEXITED(status) || WIFSIGNALED(status))) break;
+    if (got < 0) break;
+    co_await pause(kBetween);
+  }
   co_return status;
 }
 

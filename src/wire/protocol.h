@@ -51,8 +51,8 @@
 //  {"op":"info"}            kClose {"processes":N,"runner":"idle"|"busy"|"starting"|"none"}
 //
 // spool_after: when a stream of output exceeds so many bytes, all of it from the
-// first byte on is also kept in a file inside the sandbox (at most kSpoolLimit
-// bytes), which kClose names.
+// first byte on is also kept in a file inside the sandbox, which kClose names; not
+// where it comes to more than kSpoolLimit, or the disk is full.
 //
 // kCancel on "python": interrupt (SIGINT), after a grace SIGKILL and a fresh runner.
 #pragma once

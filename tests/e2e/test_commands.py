@@ -1,5 +1,6 @@
 """Commands in a sandbox over REST: what comes back, when they end, what they leave."""
 
+import base64
 import json
 import threading
 
@@ -18,7 +19,17 @@ def test_a_deadline_ends_the_command_and_all_it_started(sandbox):
     run = sandbox.bash("sleep 601", timeout_seconds=1, wait=BOUND)
     assert run.exit["timed_out"] is True, run
     assert run.code != 0
+    assert run.exit["duration_ms"] < 15_000, run
     assert count(sandbox, "[s]leep 601") == 0
+
+
+def test_a_deadline_over_mcp_is_told_with_what_was_printed(sandbox):
+    result = sandbox.client.tool("run_bash", sandbox_id=sandbox.id, command="echo a; sleep 602", timeout_seconds=1)
+    answer = result["structuredContent"]
+    assert result["isError"] is True and answer["timed_out"] is True, result
+    assert answer["stdout"] == "a\n" and answer["exit_code"] == 124
+    assert count(sandbox, "[s]leep 602") == 0
+    sandbox.works()
 
 
 def test_a_deadline_never_looks_like_success(sandbox):
@@ -143,6 +154,28 @@ def test_a_flood_over_mcp_is_cut_in_the_middle_and_kept_whole_in_a_file(sandbox)
     assert answer["stdout"].startswith("first\n") and answer["stdout"].endswith("last\n")
     run = sandbox.bash("wc -c /tmp/.warren/* | tail -1")
     assert run.text.split()[0] == str(50 * 1024 * 1024 + len("first\nlast\n"))
+
+
+def test_a_flood_beyond_what_is_kept_names_no_file(sandbox):
+    answer = sandbox.client.tool("run_bash", sandbox_id=sandbox.id, command="head -c 300M /dev/zero")["structuredContent"]
+    assert answer["truncated"] is True and "stdout_file" not in answer
+    assert sandbox.bash_ok("ls /tmp/.warren | wc -l") == "0\n"
+
+
+def test_bytes_that_are_not_utf8_can_be_had_over_mcp(sandbox):
+    client, id = sandbox.client, sandbox.id
+    answer = client.tool("run_bash", sandbox_id=id, command="printf '\\xff\\xfe\\x00' | tee /root/raw")["structuredContent"]
+    assert answer["stdout"] == "\ufffd\ufffd\0"
+    file = client.tool("download", sandbox_id=id, path="/root/raw")["structuredContent"]
+    assert base64.b64decode(file["content_base64"]) == b"\xff\xfe\x00"
+
+
+def test_mcp_takes_folder_and_environment_literally(sandbox):
+    odd = "a \"b\" $(id) 'c'\n\U0001f923"
+    sandbox.python_ok(f"import os; os.mkdir('/root/' + {odd!r})")
+    answer = sandbox.client.tool("run_bash", sandbox_id=sandbox.id, cwd="/root/" + odd, env={"ODD": odd},
+                                 command='printf %s "$ODD"; printf %s "$PWD"')["structuredContent"]
+    assert answer["stdout"] == odd + "/root/" + odd
 
 
 def test_many_short_lived_orphans_leave_no_zombies(sandbox):

@@ -270,6 +270,9 @@ def test_a_full_disk_is_told_and_the_old_file_is_intact(start_server):
     text = sandbox.client.tool_error("upload", sandbox_id=sandbox.id, path="/root/more",
                                      content_base64="eHh4eHh4eHh4" * 300_000)
     assert "full" in text or "space" in text or "quota" in text
+    sandbox.works()
+    assert sandbox.client.tool("run_bash", sandbox_id=sandbox.id, command="echo ok")["structuredContent"]["stdout"] == "ok\n"
+    assert sandbox.client.tool("run_python", sandbox_id=sandbox.id, code="print(1)")["structuredContent"]["stdout"] == "1\n"
     sibling = server.client.create()
     sibling.works()
     sibling.put("/root/mine", b"y" * (10 * MIB))

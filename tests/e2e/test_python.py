@@ -86,6 +86,14 @@ def test_out_of_memory_is_told_as_what_it_was(sandbox):
     sandbox.works()
 
 
+def test_out_of_memory_is_told_over_mcp(sandbox):
+    result = sandbox.client.tool("run_python", sandbox_id=sandbox.id, wait=BOUND,
+                                 code="b = []\nwhile True: b.append(b'\\x01' * 50_000_000)")
+    answer = result["structuredContent"]
+    assert result["isError"] is True and answer["out_of_memory"] is True and answer["restarted"] is True, result
+    sandbox.works()
+
+
 def test_output_before_a_death_is_not_lost(sandbox):
     run = sandbox.python("import os, sys\nos.write(1, b'last words\\n')\nprint('buffered', flush=True)\nos._exit(9)",
                          wait=BOUND)

@@ -84,6 +84,19 @@ def test_the_environment_is_made_not_inherited(probe):
                                 "WARREN_CALL", "WARREN_RUNNER", "PYTHONIOENCODING", "TMPDIR"}, environment
 
 
+def test_nothing_of_the_server_s_environment_is_inside(sandbox):
+    """The server under test has HOST_SECRET in its environment (tests/warren_server.py)."""
+    looked = ("import os\n"
+              "texts = [repr(dict(os.environ))]\n"
+              "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+              "    try: texts.append(open(f'/proc/{pid}/environ', errors='replace').read())\n"
+              "    except OSError: pass\n"
+              "print(sum('HOST_SECRET' in t for t in texts), sum('SSH_AUTH_SOCK' in t for t in texts), len(texts) > 1)")
+    assert sandbox.python_ok(looked) == "0 0 True\n"
+    assert sandbox.bash_ok("env | grep -c -e HOST_SECRET -e SSH_AUTH_SOCK; true") == "0\n"
+
+
+
 def test_cgroup_paths_and_names_tell_nothing_of_the_host(probe):
     found = probe("identity.py")
     for line in found["cgroup"].splitlines():

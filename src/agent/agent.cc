@@ -83,8 +83,7 @@ Agent::Agent(asio::io_context& context, UniqueFd control, Options options)
     : context_(context),
       control_(context, control.release()),
       reaper_(context.get_executor()),
-      python_(context.get_executor(), reaper_, std::move(options.runner),
-              options.ask_for_runner ? std::function<void()>([this] { ask_for_runner(); }) : nullptr),
+      python_(context.get_executor(), reaper_, std::move(options.runner)),
       warm_(options.warm) {}
 
 void Agent::run() {
@@ -118,20 +117,12 @@ void Agent::take(std::string_view message, std::vector<UniqueFd> descriptors) {
                       .output = std::move(descriptors[2]),
                       .error = std::move(descriptors[3])});
       break;
-    case 'P':
-      python_.deny();
-      break;
     case 'E':
       python_.given_ended(number_in(message));
       break;
     default:
       break;
   }
-}
-
-void Agent::ask_for_runner() {
-  // The runtime always has room for it: it is sent once for each process that ends.
-  if (::send(control_.native_handle(), "N", 1, MSG_NOSIGNAL) < 0) python_.deny();
 }
 
 void Agent::accept(UniqueFd socket) {

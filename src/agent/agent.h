@@ -23,19 +23,16 @@ struct Options {
   std::vector<std::string> runner{"/usr/bin/python3", "/usr/lib/warren/repl/main.py"};
   // Start it with the first connection, not with the first call.
   bool warm = false;
-  // Ask the runtime for it instead.
-  bool ask_for_runner = false;
 };
 
 class Agent {
  public:
-  // `control` is the SOCK_SEQPACKET socket to the runtime. It says:
+  // `control` is the SOCK_SEQPACKET socket from the runtime, which says:
   //   C           and a descriptor: a connection, which takes the place of the last
   //   R PID       and four descriptors: a Python session's process, and this end of the pipes of
-  //               messages to it, messages from it, its output and its error output
-  //   P           there is none to be had
+  //               messages to it, messages from it, its output and its error output; before
+  //               the first C, or not at all
   //   E STATUS    that process has ended, with this wait status
-  // and is told "N": a Python session's process is needed.
   Agent(boost::asio::io_context& context, UniqueFd control, Options options);
 
   // Serves until the control socket ends, which is the sandbox's end.
@@ -44,7 +41,6 @@ class Agent {
  private:
   Task<void> listen();
   void take(std::string_view message, std::vector<UniqueFd> descriptors);
-  void ask_for_runner();
   void accept(UniqueFd socket);
   void info(Stream& stream, boost::json::object request);
   void serve(std::shared_ptr<Stream> stream, boost::json::object request);

@@ -1,6 +1,6 @@
 // warren-agent: process 1 of every sandbox. Descriptor 3 is the control socket (see
 // agent/agent.h), 4 the count of kills for want of memory (agent/oom.h) if there is one. `--warm` starts the
-// Python session with the first connection; `--ask-for-runner` asks the runtime for it; `--runner PROGRAM ARGUMENT…`, the last option, says what it is
+// Python session with the first connection; `--runner PROGRAM ARGUMENT…`, the last option, says what it is
 // started by. It also works as an ordinary process, which then becomes its orphans' reaper.
 #include <fcntl.h>
 #include <malloc.h>
@@ -38,8 +38,6 @@ bool parse(std::vector<std::string> arguments, warren::agent::Options& options) 
   for (auto argument = arguments.begin(); argument != arguments.end(); ++argument) {
     if (*argument == "--warm") {
       options.warm = true;
-    } else if (*argument == "--ask-for-runner") {
-      options.ask_for_runner = true;
     } else if (*argument == "--runner" && argument + 1 != arguments.end()) {
       options.runner.assign(argument + 1, arguments.end());
       return true;

@@ -103,31 +103,28 @@ struct Python::PythonRequest {
   }
 };
 
-Python::Python(const Executor& executor, Reaper& reaper, std::vector<std::string> command, std::function<void()> ask)
-    : executor_(executor),
-      reaper_(reaper),
-      command_(std::move(command)),
-      ask_(std::move(ask)),
-      changed_(executor) {}
+Python::Python(const Executor& executor, Reaper& reaper, std::vector<std::string> command)
+    : executor_(executor), reaper_(reaper), command_(std::move(command)), changed_(executor) {}
 
 std::string_view Python::state() const {
   if (current_) return "busy";
-  if (!is_coming()) return "none";
+  if (!runner_) return "none";
   return ready_ ? "idle" : "starting";
 }
 
 void Python::warm() {
-  if (is_coming()) return;
+  if (runner_) return;
   ready_ = false;
   start_failure_.clear();
-  if (!ask_) return start();
-  asked_ = true;
-  ask_();
+  auto runner = Runner::start(executor_, reaper_, command_, *this);
+  if (runner)
+    runner_ = *std::move(runner);
+  else
+    start_failure_ = runner.error().message();
 }
 
 void Python::give(Runner::Given given) {
   if (runner_) return;
-  asked_ = false;
   ready_ = false;
   auto runner = Runner::adopt(executor_, std::move(given), *this);
   if (runner)
@@ -137,22 +134,8 @@ void Python::give(Runner::Given given) {
   changed_.notify();
 }
 
-void Python::deny() {
-  if (!std::exchange(asked_, false) || runner_) return;
-  start();
-  changed_.notify();
-}
-
 void Python::given_ended(int status) {
   if (runner_ && runner_->is_adopted()) runner_->end(status);
-}
-
-void Python::start() {
-  auto runner = Runner::start(executor_, reaper_, command_, *this);
-  if (runner)
-    runner_ = *std::move(runner);
-  else
-    start_failure_ = runner.error().message();
 }
 
 Task<void> Python::call(std::shared_ptr<Stream> stream, json::object object) {
@@ -186,11 +169,10 @@ Task<bool> Python::wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr
 Task<Result<void>> Python::ready(std::shared_ptr<Stream> stream) {
   const auto patience = Clock::now() + kStartPatience;
   warm();
-  while (is_coming() && !ready_ && !stream->cancelled() && Clock::now() < patience)
+  while (runner_ && !ready_ && !stream->cancelled() && Clock::now() < patience)
     co_await changed_.wait_until(patience);
   if (runner_ && ready_) co_return Result<void>{};
-  if (is_coming() && stream->cancelled()) co_return fail(ErrorKind::kCancelled, "cancelled");
-  if (asked_) co_return fail(ErrorKind::kUnavailable, "the runtime gives no Python session");
+  if (runner_ && stream->cancelled()) co_return fail(ErrorKind::kCancelled, "cancelled");
   if (runner_) {
     runner_->kill({});
     co_return fail(ErrorKind::kUnavailable, "the Python session does not start");

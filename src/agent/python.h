@@ -5,7 +5,6 @@
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,9 +24,8 @@ namespace warren::agent {
 
 class Python : private Runner::Listener {
  public:
-  // `command` starts the session's process, unless `ask` is there: it asks the runtime for
-  // one, which answers by give() or deny().
-  Python(const Executor& executor, Reaper& reaper, std::vector<std::string> command, std::function<void()> ask);
+  // `command` starts the session's process, where none has been given.
+  Python(const Executor& executor, Reaper& reaper, std::vector<std::string> command);
 
   // Serves the stream to its end. See wire/protocol.h for what `request` says.
   Task<void> call(std::shared_ptr<Stream> stream, boost::json::object request);
@@ -35,10 +33,8 @@ class Python : private Runner::Listener {
   // Starts the process if there is none, so that the first call finds it ready.
   void warm();
 
-  // What the runtime says. A process that it has put here.
+  // Takes a process that the runtime has put here.
   void give(Runner::Given given);
-  // There is none to be had; `command` starts one.
-  void deny();
   // The process that was given has ended, with this wait status.
   void given_ended(int status);
 
@@ -61,8 +57,6 @@ class Python : private Runner::Listener {
   };
   struct PythonRequest;
 
-  void start();
-  bool is_coming() const { return runner_ || asked_; }
   Task<void> run(std::shared_ptr<Stream> stream, PythonRequest request, Millis queued);
   Task<bool> wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr<Ticket> ticket);
   // Starts the runner if needed and waits until it is ready or the stream is cancelled.
@@ -78,8 +72,6 @@ class Python : private Runner::Listener {
   Executor executor_;
   Reaper& reaper_;
   const std::vector<std::string> command_;
-  const std::function<void()> ask_;
-  bool asked_ = false;  // and not answered yet
   std::shared_ptr<Runner> runner_;
   bool ready_ = false;
   std::string start_failure_;  // how the process ended before it was ready

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -247,7 +248,7 @@ void add_process_one(std::vector<ArgumentRefusal>& refusals) {
 std::vector<ArgumentRefusal> argument_refusals() {
   std::vector<ArgumentRefusal> refusals;
   for (const std::uint64_t flag : {CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER,
-                                   CLONE_NEWPID, CLONE_NEWNET, CLONE_PARENT})
+                                   CLONE_NEWPID, CLONE_NEWNET, CLONE_PARENT, CLONE_PTRACE})
     refusals.push_back({"clone", {{0, flag, flag}}, EPERM});
   add_sockets(refusals);
   add_process_one(refusals);
@@ -364,6 +365,14 @@ Result<std::vector<std::vector<sock_filter>>> build(std::span<const Refusal> bas
 Result<SeccompFilter> SeccompFilter::for_sandbox() {
   auto programs = build(kRefusedInSandbox, {}, argument_refusals());
   if (!programs) return fail(std::move(programs.error()).in("the sandbox's filter"));
+  return SeccompFilter(std::move(*programs));
+}
+
+Result<SeccompFilter> SeccompFilter::for_session() {
+  auto arguments = argument_refusals();
+  arguments.push_back({"ptrace", {is(0, PTRACE_TRACEME)}, EPERM});
+  auto programs = build(kRefusedInSandbox, {}, arguments);
+  if (!programs) return fail(std::move(programs.error()).in("the session's filter"));
   return SeccompFilter(std::move(*programs));
 }
 

@@ -23,6 +23,11 @@ class SeccompFilter {
   // for all of a user's processes. Debuggers and further filters work.
   static Result<SeccompFilter> for_sandbox();
 
+  // For a Python session, whose parent is the runtime: as for_sandbox(), and nobody in it
+  // can make its parent its tracer (PTRACE_TRACEME), who would have to reap each such
+  // thread. Debuggers that attach work.
+  static Result<SeccompFilter> for_session();
+
   // For Warren's own unprivileged process: what a sandbox may, without executing
   // programs, starting processes, tracing, or changing ids or roots.
   static Result<SeccompFilter> for_server();

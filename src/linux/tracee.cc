@@ -105,12 +105,17 @@ Result<long> Injection::call(std::string_view name, const SystemCall& call) {
 
 Result<pid_t> Injection::clone(const SystemCall& call) {
   pid_t child = -1;
-  const auto answer = take("clone", call, &child);
-  if (!answer) return fail(answer.error());
-  if (child < 0) return give_up("clone", "made no process");
-  const auto stop = wait_for_stop(child, *limit_);
-  if (!stop) return fail(stop.error());
-  return child;
+  auto answer = take("clone", call, &child);
+  if (answer && child < 0) return give_up("clone", "made no process");
+  Result<Stop> stop;
+  if (answer) stop = wait_for_stop(child, *limit_);
+  if (answer && stop) return child;
+  // It is ours to reap, and has the tracee's rights.
+  if (child > 0) {
+    ::kill(child, SIGKILL);
+    while (::waitpid(child, nullptr, __WALL) == child) continue;
+  }
+  return fail(answer ? std::move(stop.error()) : std::move(answer.error()));
 }
 
 Result<void> Injection::end() { return saved_.write(pid_); }

@@ -23,6 +23,7 @@
 #include "linux/namespaces.h"
 #include "linux/packets.h"
 #include "linux/text_file.h"
+#include "runtime/namespace/process_limits.h"
 #include "runtime/namespace/root.h"
 
 namespace warren::runtime {
@@ -68,28 +69,10 @@ Result<void> become_root() {
   return {};
 }
 
-// At most what this process has: more would take a right over the host.
-Result<void> set_limit(int resource, rlim_t wanted) {
-  rlimit limit{};
-  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) < 0) return fail_errno("getrlimit");
-  limit.rlim_cur = limit.rlim_max = std::min(wanted, limit.rlim_max);
-  if (::setrlimit(static_cast<__rlimit_resource>(resource), &limit) < 0) return fail_errno("setrlimit");
-  return {};
-}
-
 Result<void> set_limits(const Inside& inside) {
-  // 0 would not stop a core handler that is a pipe, and it would run as the
-  // host's root; 1 does.
-  WARREN_TRY(set_limit(RLIMIT_CORE, 1));
-  WARREN_TRY(set_limit(RLIMIT_NOFILE, inside.open_files));
-  constexpr rlim_t kLockable = 8ULL << 20;
-  constexpr rlim_t kQueues = 819200;
-  constexpr rlim_t kSignals = 4096;
-  WARREN_TRY(set_limit(RLIMIT_MEMLOCK, kLockable));
-  WARREN_TRY(set_limit(RLIMIT_MSGQUEUE, kQueues));
-  WARREN_TRY(set_limit(RLIMIT_SIGPENDING, kSignals));
-  WARREN_TRY(set_limit(RLIMIT_RTPRIO, 0));
-  return set_limit(RLIMIT_NICE, 0);
+  for (const auto& [resource, value] : process_limits(inside.open_files))
+    WARREN_TRY(limit_process(0, resource, value));
+  return {};
 }
 
 Result<void> arrange_descriptors(const Inside& inside) {
@@ -140,9 +123,7 @@ Result<void> die_with_runtime() {
 Result<void> execute_agent(const Inside& inside) {
   WARREN_TRY(inside.filter->install());
   std::array<char, 13> name{"warren-agent"};
-  // The runtime answers, whether it has one or not.
-  std::array<char, 17> ask{"--ask-for-runner"};
-  std::array<char*, 3> arguments{name.data(), ask.data(), nullptr};
+  std::array<char*, 2> arguments{name.data(), nullptr};
   std::array<char*, 1> environment{nullptr};
   ::syscall(SYS_execveat, kAgent, "", arguments.data(), environment.data(), AT_EMPTY_PATH);
   return fail_errno("execute the agent");

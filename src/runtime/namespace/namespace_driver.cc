@@ -78,6 +78,9 @@ Result<void> NamespaceDriver::prepare() {
   auto filter = linux_::SeccompFilter::for_sandbox();
   if (!filter) return fail(filter.error());
   filter_ = std::make_unique<linux_::SeccompFilter>(std::move(*filter));
+  auto session_filter = linux_::SeccompFilter::for_session();
+  if (!session_filter) return fail(session_filter.error());
+  session_filter_ = std::make_unique<linux_::SeccompFilter>(std::move(*session_filter));
   auto agent = load_agent(options_.agent);
   if (!agent) return fail(agent.error());
   agent_ = std::move(*agent);
@@ -97,7 +100,7 @@ Result<void> NamespaceDriver::prepare() {
       });
   runners_ = std::make_unique<Runners>(
       executor_,
-      Runners::Sources{.cgroups = *cgroups_, .filter = *filter_, .slots = slots_, .instance = instance_});
+      Runners::Sources{.cgroups = *cgroups_, .filter = *session_filter_, .slots = slots_, .instance = instance_});
   return {};
 }
 
@@ -139,7 +142,6 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
   sandbox->steps.finished("session");
   sandbox->phase = Sandbox::Phase::kThere;
   steps_ = sandbox->steps;
-  asio::co_spawn(executor_, runners_->serve(sandbox), asio::detached);
   co_return Result<void>{};
 }
 

@@ -137,6 +137,7 @@ class NamespaceDriver final : public Driver {
   std::unique_ptr<linux_::Cgroups> cgroups_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<linux_::SeccompFilter> filter_;
+  std::unique_ptr<linux_::SeccompFilter> session_filter_;
   UniqueFd agent_;
   std::unique_ptr<TearDown> tear_down_;
   std::unique_ptr<Runners> runners_;

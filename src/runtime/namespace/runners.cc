@@ -233,7 +233,11 @@ Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
     const linux_::WaitLimit limit(Clock::now() + kForkLimit);
     return copy_memory(point, limit);
   }();
-  if (!copy) return fail(copy.error());
+  if (!copy) {
+    // Its keeper may be of no more use; watch() sees the end, and a new one is made.
+    ::kill(point.runner, SIGKILL);
+    return fail(copy.error());
+  }
   return settle(sandbox, *copy, point);
 }
 
@@ -249,11 +253,17 @@ Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keep
   auto twin = settle_copy(keeper, point, mooring->berth, limit);
   if (!twin) return fail(twin.error());
   const auto number = number_inside(twin->runner);
+  const pid_t runner = twin->runner;
   keep(sandbox, std::move(*twin));
-  if (!number) return fail(number.error());
-  std::array<int, 4> descriptors{};
-  for (std::size_t i = 0; i < descriptors.size(); ++i) descriptors[i] = mooring->outside[i].get();
-  return linux_::send_packet(sandbox->control.get(), fmt::format("R {}", *number), descriptors);
+  auto told = [&]() -> Result<void> {
+    if (!number) return fail(number.error());
+    std::array<int, 4> descriptors{};
+    for (std::size_t i = 0; i < descriptors.size(); ++i) descriptors[i] = mooring->outside[i].get();
+    return linux_::send_packet(sandbox->control.get(), fmt::format("R {}", *number), descriptors);
+  }();
+  // One that the agent does not know is of no use.
+  if (!told) ::kill(runner, SIGKILL);
+  return told;
 }
 
 Task<void> Runners::watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin> twin) {
@@ -265,31 +275,6 @@ Task<void> Runners::watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin
   twin->keeper = -1;
   if (sandbox->twin == twin) sandbox->twin.reset();
   if (sandbox->control) (void)linux_::send_packet(sandbox->control.get(), fmt::format("E {}", status));
-}
-
-Task<void> Runners::serve(std::shared_ptr<Sandbox> sandbox) {
-  // Whatever else it may send, and however often.
-  constexpr std::size_t kLongest = 64;
-  constexpr Millis kBetween{5};
-  const auto control = watched(executor_, sandbox->control.get());
-  while (sandbox->control) {
-    const bool ready = co_await wait_readable(control, Clock::time_point::max());
-    if (!ready || !sandbox->control) co_return;
-    const auto packet = linux_::receive_packet(control->native_handle(), kLongest);
-    if (!packet && packet.error().kind() == ErrorKind::kUnavailable) co_return;
-    if (!packet || !*packet || (*packet)->bytes != "N") {
-      co_await pause(kBetween);
-      continue;
-    }
-    // The old one has been killed, and is about to be gone.
-    while (sandbox->twin && sandbox->control) co_await pause(kBetween);
-    if (!sandbox->control) co_return;
-    auto given = give(sandbox);
-    if (!given && given.error().kind() != ErrorKind::kUnavailable)
-      log::warn("sandbox {}: {}", sandbox->id, given.error().message());
-    if (!given && sandbox->control) (void)linux_::send_packet(sandbox->control.get(), "P");
-    co_await pause(kBetween);
-  }
 }
 
 }  // namespace warren::runtime

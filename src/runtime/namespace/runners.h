@@ -50,9 +50,6 @@ class Runners {
   // kUnavailable: the template is not warm.
   Result<void> give(const std::shared_ptr<Sandbox>& sandbox);
 
-  // Answers the agent, whenever it asks for a process, until its control socket ends.
-  Task<void> serve(std::shared_ptr<Sandbox> sandbox);
-
  private:
   // A template's process at its fork.
   struct Warm {

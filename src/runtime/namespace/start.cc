@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/close_range.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -67,6 +68,9 @@ Result<StartedProcess> start_process(const StartPlan& plan) {
   if (!lead) return fail(lead.error());
   auto control = linux_::socket_pair(linux_::SocketKind::kPacket);
   if (!control) return fail(control.error());
+  // It says nothing that the runtime wants to hear, and what lay unread in the socket could
+  // hold up its close(2): descriptors of sockets that linger.
+  if (::shutdown(control->first.get(), SHUT_RD) < 0) return fail_errno("shutdown");
   const Inside inside{.lead = lead->second.get(),
                       .control = control->second.get(),
                       .oom_kills = plan.cgroup.oom_kills.get(),

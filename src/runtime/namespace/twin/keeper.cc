@@ -15,7 +15,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <thread>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "linux/mounts.h"
 #include "runtime/namespace/twin/memory_map.h"
 
@@ -130,11 +133,19 @@ Result<Keeper> start_keeper(const KeeperProgram& program, const linux_::WaitLimi
 }
 
 void end_held(pid_t pid) {
+  // Longer than the kernel takes for gigabytes of memory.
+  constexpr Seconds kLongest{5};
+  constexpr std::chrono::microseconds kBetween{100};
   ::kill(pid, SIGKILL);
   int status = 0;
-  // A tracee that is killed may still report a stop before its end.
-  while (::waitpid(pid, &status, __WALL) == pid || errno == EINTR)
-    if (WIFEXITED(status) || WIFSIGNALED(status)) break;
+  for (const auto deadline = Clock::now() + kLongest; Clock::now() < deadline;) {
+    const pid_t got = ::waitpid(pid, &status, __WALL | WNOHANG);
+    if (got < 0 && errno != EINTR) return;
+    // A tracee that is killed may still report a stop before its end.
+    if (got == pid && (WIFEXITED(status) || WIFSIGNALED(status))) return;
+    if (got == 0) std::this_thread::sleep_for(kBetween);
+  }
+  log::warn("process {} was killed and does not end", pid);
 }
 
 }  // namespace warren::runtime

@@ -38,7 +38,7 @@ struct Keeper {
 // Starts a program and stops it before its first instruction.
 Result<Keeper> start_keeper(const KeeperProgram& program, const linux_::WaitLimit& limit);
 
-// Ends the process, whatever holds it, and reaps it.
+// Kills the process, whatever holds it, and reaps it; gives up after some seconds.
 void end_held(pid_t pid);
 
 }  // namespace warren::runtime

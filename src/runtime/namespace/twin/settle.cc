@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "linux/capabilities.h"
+#include "runtime/namespace/process_limits.h"
 #include "runtime/namespace/twin/inspection.h"
 #include "runtime/namespace/twin/keeper.h"
 
@@ -159,11 +160,8 @@ Result<void> enter(Injection& runner, std::uint64_t target, const Berth& berth, 
       CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
   WARREN_TRY(do_call(runner, "setns", SYS_setns, {target, kOthers}));
   WARREN_TRY(close_others(runner));
-  rlimit files{};
-  if (::prlimit(runner.pid(), RLIMIT_NOFILE, nullptr, &files) < 0) return fail_errno("prlimit");
-  // No more than this process has itself, which would take a right over the host.
-  files.rlim_cur = files.rlim_max = std::min<rlim_t>(berth.open_files, files.rlim_max);
-  if (::prlimit(runner.pid(), RLIMIT_NOFILE, &files, nullptr) < 0) return fail_errno("prlimit");
+  for (const auto& [resource, value] : process_limits(berth.open_files))
+    WARREN_TRY(limit_process(runner.pid(), resource, value));
   WARREN_TRY(drop_rights(runner, arguments));
   return inspect_runner(runner.pid(), berth);
 }

@@ -26,8 +26,10 @@ namespace asio = boost::asio;
 namespace fs = std::filesystem;
 
 constexpr std::size_t kRememberedIds = 65536;
-// Longer than a try takes.
-constexpr Seconds kWarmAgain{120};
+// Longer than a try to warm a template takes, and how long after one that failed the next
+// may come.
+constexpr Seconds kWarming{120};
+constexpr Seconds kWarmAgain{10};
 
 std::string instance_name(const std::filesystem::path& home) {
   std::error_code ignored;
@@ -216,7 +218,7 @@ Task<void> NamespaceDriver::warm(std::string template_name) {
   // One that fails is not tried again and again.
   auto& not_before = warm_again_[template_name];
   if (Clock::now() < not_before) co_return;
-  not_before = Clock::now() + kWarmAgain;
+  not_before = Clock::now() + kWarming;
   if (const auto old = runners_->instance_of(template_name)) {
     runners_->forget(template_name);
     tear_down_->begin(old);
@@ -236,6 +238,7 @@ Task<void> NamespaceDriver::warm(std::string template_name) {
     log::info("template {}: warm", template_name);
     co_return;
   }
+  warm_again_[template_name] = Clock::now() + kWarmAgain;
   log::warn("template {}: no warm session, each starts by itself: {}", template_name, warmed.error().message());
   if (made) tear_down_->begin(*made);
 }

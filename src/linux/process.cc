@@ -58,4 +58,13 @@ Result<std::optional<ExitStatus>> wait_for_exit(int pidfd, Clock::time_point dea
   }
 }
 
+void reset_signals() {
+  struct sigaction plain {};
+  plain.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &plain, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 }  // namespace warren::linux_

@@ -25,4 +25,8 @@ using warren::ExitStatus;
 // deadline. kNotFound if it is no child of ours or was reaped before.
 Result<std::optional<ExitStatus>> wait_for_exit(int pidfd, Clock::time_point deadline);
 
+// For a new process that is about to execute a program: no signal is ignored or blocked
+// any more. Handlers would go with the exec; these would stay.
+void reset_signals();
+
 }  // namespace warren::linux_

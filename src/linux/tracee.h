@@ -57,7 +57,6 @@ class Injection {
   static Result<Injection> begin(pid_t pid, std::uint64_t gadget, const WaitLimit& limit);
 
   pid_t pid() const { return pid_; }
-  const Registers& registers() const { return saved_; }
 
   // What the kernel answered: a negative errno is a failure of `name`.
   Result<long> call(std::string_view name, const SystemCall& call);

@@ -22,6 +22,7 @@
 #include "linux/mounts.h"
 #include "linux/namespaces.h"
 #include "linux/packets.h"
+#include "linux/process.h"
 #include "linux/text_file.h"
 #include "runtime/namespace/process_limits.h"
 #include "runtime/namespace/root.h"
@@ -100,16 +101,6 @@ Result<void> arrange_descriptors(const Inside& inside) {
   return {};
 }
 
-// Handlers go with exec; what is ignored or blocked would stay.
-void reset_signals() {
-  struct sigaction plain {};
-  plain.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &plain, nullptr);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
 // The kernel ends the sandbox when the runtime ends. After the last change of
 // ids and capabilities, which would undo it.
 Result<void> die_with_runtime() {
@@ -142,7 +133,7 @@ Result<void> settle(const Inside& inside) {
   WARREN_TRY(set_limits(inside));
   ::umask(022);
   WARREN_TRY(arrange_descriptors(inside));
-  reset_signals();
+  linux_::reset_signals();
   WARREN_TRY(linux_::keep_only(linux_::sandbox_capabilities()));
   WARREN_TRY(die_with_runtime());
   return execute_agent(inside);

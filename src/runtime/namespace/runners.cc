@@ -125,8 +125,9 @@ Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
   mooring.berth = {.process_one = sandbox.pid,
                    .process_one_pidfd = sandbox.process->native_handle(),
                    .first_id = sources_.slots.first_id(*sandbox.slot),
-                   .memory_join = {},
-                   .join = {},
+                   // What these point to moves along with the mooring.
+                   .memory_join = mooring.entry.keeper,
+                   .join = mooring.entry.runner,
                    .filter = &sources_.filter,
                    .open_files = sandbox.limits.open_files,
                    .streams = {}};
@@ -147,8 +148,6 @@ Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesyst
   warm_.insert_or_assign(sandbox->template_name, warm);
   auto mooring = moor(*sandbox);
   if (!mooring) co_return fail(mooring.error());
-  mooring->berth.memory_join = mooring->entry.keeper;
-  mooring->berth.join = mooring->entry.runner;
   {
     const linux_::WaitLimit limit(Clock::now() + kForkLimit);
     auto twin = boot_twin(python_of(root), mooring->berth, limit);
@@ -247,8 +246,6 @@ Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keep
     end_held(keeper);
     return fail(mooring.error());
   }
-  mooring->berth.memory_join = mooring->entry.keeper;
-  mooring->berth.join = mooring->entry.runner;
   const linux_::WaitLimit limit(Clock::now() + kForkLimit);
   auto twin = settle_copy(keeper, point, mooring->berth, limit);
   if (!twin) return fail(twin.error());

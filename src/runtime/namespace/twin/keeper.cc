@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "linux/mounts.h"
+#include "linux/process.h"
 #include "runtime/namespace/twin/memory_map.h"
 
 namespace warren::runtime {
@@ -40,12 +41,7 @@ struct Plan {
 };
 
 [[noreturn]] void become_keeper(const Plan& plan) {
-  struct sigaction plain {};
-  plain.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &plain, nullptr);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  linux_::reset_signals();
   ::umask(022);
   // 0 would not keep a core handler that is a pipe from running as the host's root.
   const rlimit no_core{.rlim_cur = 1, .rlim_max = 1};

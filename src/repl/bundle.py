@@ -40,6 +40,9 @@ def _is_json(mime):
 
 def bundle(data):
     """The bundle for `data`, a dict from MIME type to what a formatter returned."""
+    plain = data.get("text/plain")
+    if len(data) == 1 and type(plain) is str and len(plain) <= MAX_PLAIN:
+        return {"text/plain": plain}
     out = {}
     notes = []
     total = 0

@@ -156,3 +156,13 @@ def test_a_figure_of_the_agg_backend_comes_too(fresh):
 def test_children_draw_without_the_session(agent):
     call = agent.run("!/usr/bin/python3 -c 'import matplotlib.pyplot as p; p.plot([1]); print(p.get_backend())'")
     assert call.out.lower() == "agg\n"
+
+
+def test_a_printer_of_the_users_own_for_numbers_is_used(agent):
+    assert shown(agent.run("41 + 1")) == [("result", {"text/plain": "42"})]
+    assert shown(agent.run("-(1 << 70)")) == [("result", {"text/plain": str(-(1 << 70))})]
+    agent.run(
+        "plain = get_ipython().display_formatter.formatters['text/plain']\n"
+        "plain.for_type(int, lambda n, p, cycle: p.text(hex(n)))"
+    )
+    assert shown(agent.run("41 + 1")) == [("result", {"text/plain": "0x2a"})]

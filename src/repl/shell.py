@@ -38,6 +38,7 @@ from IPython.core.displaypub import DisplayPublisher  # noqa: E402
 from IPython.core.error import UsageError  # noqa: E402
 from IPython.core.history import HistoryManager  # noqa: E402
 from IPython.core.profiledir import ProfileDir  # noqa: E402
+from IPython.lib import pretty  # noqa: E402
 from IPython.utils.text import LSString, SList  # noqa: E402
 from pickleshare import PickleShareDB  # noqa: E402
 from traitlets import observe  # noqa: E402
@@ -52,6 +53,8 @@ KEPT_INPUTS = 1000
 _PLAIN_TYPES = frozenset(
     {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, range, type(...)}
 )
+# Below it a number's repr() is short and cannot fail.
+_QUICK_INT = 1 << 64
 
 
 class _LazyDB(PickleShareDB):
@@ -122,8 +125,10 @@ class Result(DisplayHook):
         """display_formatter.format(), quick where only text/plain can come of it."""
         kind = type(value)
         if kind in _PLAIN_TYPES and not any(kind in p for p in self._other_printers):
-            if kind is int and kind not in self._plain.type_printers:
-                return {"text/plain": repr(value)}
+            # What IPython would come to as well, by way of its pretty printer.
+            if kind is int and -_QUICK_INT < value < _QUICK_INT:
+                if self._plain.type_printers.get(int) is pretty._repr_pprint:
+                    return {"text/plain": repr(value)}
             return {"text/plain": self._plain(value)}
         return self.shell.display_formatter.format(value)[0]
 

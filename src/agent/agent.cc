@@ -120,6 +120,12 @@ void Agent::take(std::string_view message, std::vector<UniqueFd> descriptors) {
     case 'E':
       python_.given_ended(number_in(message));
       break;
+    case 'P':
+      python_.give_up_waiting();
+      break;
+    case 'F':
+      python_.may_fork();
+      break;
     default:
       break;
   }
@@ -153,6 +159,7 @@ void Agent::serve(std::shared_ptr<Stream> stream, json::object request) {
     asio::co_spawn(executor, guarded(stream, std::move(task)), asio::detached);
   };
   if (op == "exec") return begin(exec(executor, reaper_, stream, std::move(request)));
+  if (op == "fork") return begin(python_.fork(stream, std::move(request)));
   if (op == "python") return begin(python_.call(stream, std::move(request)));
   if (op == "read") return begin(read_file(stream, std::move(request)));
   if (op == "write") return begin(write_file(stream, std::move(request)));

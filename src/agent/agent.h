@@ -30,9 +30,10 @@ class Agent {
   // `control` is the SOCK_SEQPACKET socket from the runtime, which says:
   //   C           and a descriptor: a connection, which takes the place of the last
   //   R PID       and four descriptors: a Python session's process, and this end of the pipes of
-  //               messages to it, messages from it, its output and its error output; before
-  //               the first C, or not at all
-  //   E STATUS    that process has ended, with this wait status
+  //               messages to it, messages from it, its output and its error output
+  //   E STATUS    that process has ended, with this wait status; the next one follows
+  //   P           it does not follow, or not in time: one is to be started here
+  //   F           that process is held; it may fork now
   Agent(boost::asio::io_context& context, UniqueFd control, Options options);
 
   // Serves until the control socket ends, which is the sandbox's end.

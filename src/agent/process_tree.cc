@@ -99,6 +99,25 @@ std::vector<ProcessInfo> all_processes() {
   return processes;
 }
 
+std::vector<std::string> command_lines(pid_t without) {
+  constexpr std::size_t kMost = 64;
+  constexpr std::size_t kLongest = 200;
+  std::vector<std::string> lines;
+  for (const ProcessInfo& process : all_processes()) {
+    if (process.pid == 1 || process.pid == without || lines.size() == kMost) continue;
+    std::string line = read_file("/proc/" + std::to_string(process.pid) + "/cmdline", kLongest);
+    while (!line.empty() && line.back() == '\0') line.pop_back();
+    if (line.empty()) continue;  // it is ending
+    if (line.size() > kLongest) line.resize(kLongest);
+    for (char& letter : line) {
+      if (letter == '\0') letter = ' ';
+      if (letter < ' ' || letter > '~') letter = '?';
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 std::vector<ProcessInfo> Family::find() {
   const auto all = all_processes();
   const pid_t self = ::getpid();

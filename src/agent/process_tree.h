@@ -26,6 +26,10 @@ struct ProcessInfo {
 // Every process that can be seen, zombies left out.
 std::vector<ProcessInfo> all_processes();
 
+// The program and the arguments of each process but process 1 and `without`, as a person
+// would read them: cut where they are long, '?' for what is no plain text, 64 at most.
+std::vector<std::string> command_lines(pid_t without);
+
 // The members of a call: its first process, that one's session and process group, their
 // descendants, and whoever carries `mark` ("NAME=value") in its environment, with theirs.
 // Where the first process adopts orphans (Program::adopts_orphans), nobody leaves as long

@@ -4,6 +4,7 @@
 
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
+#include <boost/json/value_from.hpp>
 #include <utility>
 
 #include "agent/oom.h"
@@ -58,6 +59,12 @@ std::string passable_notice(std::string_view name, json::value value, json::obje
   return json::serialize(notice_of(name, std::move(otherwise)));
 }
 
+json::object operation(std::string_view name) {
+  json::object message;
+  message["op"] = name;
+  return message;
+}
+
 json::object started_notice(std::int64_t call) { return {{"started", true}, {"call", call}}; }
 
 // The answer of a call that was cancelled before it began.
@@ -107,25 +114,23 @@ Python::Python(const Executor& executor, Reaper& reaper, std::vector<std::string
     : executor_(executor), reaper_(reaper), command_(std::move(command)), changed_(executor) {}
 
 std::string_view Python::state() const {
-  if (current_) return "busy";
-  if (!runner_) return "none";
+  if (current_ || fork_) return "busy";
+  if (!runner_) return is_promised_ ? "starting" : "none";
   return ready_ ? "idle" : "starting";
 }
 
 void Python::warm() {
-  if (runner_) return;
-  ready_ = false;
-  start_failure_.clear();
-  auto runner = Runner::start(executor_, reaper_, command_, *this);
-  if (runner)
-    runner_ = *std::move(runner);
-  else
-    start_failure_ = runner.error().message();
+  if (!runner_ && !is_promised_) start();
 }
 
 void Python::give(Runner::Given given) {
-  if (runner_) return;
+  is_promised_ = false;
+  if (runner_) {
+    next_ = std::move(given);
+    return;
+  }
   ready_ = false;
+  start_failure_.clear();
   auto runner = Runner::adopt(executor_, std::move(given), *this);
   if (runner)
     runner_ = *std::move(runner);
@@ -135,7 +140,31 @@ void Python::give(Runner::Given given) {
 }
 
 void Python::given_ended(int status) {
+  is_promised_ = true;
   if (runner_ && runner_->is_adopted()) runner_->end(status);
+}
+
+void Python::give_up_waiting() {
+  is_promised_ = false;
+  warm();
+  changed_.notify();
+}
+
+void Python::may_fork() {
+  if (!fork_ || !fork_->packed || fork_->begun || !runner_) return;
+  fork_->begun = true;
+  changed_.notify();
+  runner_->send(operation("go"));
+}
+
+void Python::start() {
+  ready_ = false;
+  start_failure_.clear();
+  auto runner = Runner::start(executor_, reaper_, command_, *this);
+  if (runner)
+    runner_ = *std::move(runner);
+  else
+    start_failure_ = runner.error().message();
 }
 
 Task<void> Python::call(std::shared_ptr<Stream> stream, json::object object) {
@@ -159,6 +188,64 @@ Task<void> Python::call(std::shared_ptr<Stream> stream, json::object object) {
   if (!queue_.empty()) queue_.front()->changed.notify();
 }
 
+Task<void> Python::fork(std::shared_ptr<Stream> stream, json::object object) {
+  Request request(std::move(object));
+  const bool keep_random = request.flag("keep_random").value_or(false);
+  if (auto valid = request.finish(); !valid) co_return stream->close(valid.error());
+  auto ticket = std::make_shared<Ticket>(executor_);
+  queue_.push_back(ticket);
+  const bool mine = co_await wait_for_turn(stream, ticket);
+  if (mine)
+    co_await run_fork(stream, keep_random);
+  else
+    stream->close(Error(ErrorKind::kCancelled, "cancelled"));
+  std::erase(queue_, ticket);
+  if (!queue_.empty()) queue_.front()->changed.notify();
+}
+
+Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
+  stream->on_cancel = [this] { changed_.notify(); };
+  const auto started = co_await ready(stream);
+  if (!started) {
+    stream->on_cancel = nullptr;
+    co_return stream->close(started.error());
+  }
+  const auto runner = runner_;
+  fork_.emplace();
+  json::object pack = operation("fork");
+  pack["keep_random"] = keep_random;
+  runner->send(pack);
+  while (!fork_->packed && !runner->ended() && !stream->cancelled()) co_await changed_.wait();
+  if (fork_->packed && !stream->cancelled()) {
+    json::object holding;
+    holding["holding"] = true;
+    co_await stream->notice(std::move(holding));
+    while (!fork_->begun && !runner->ended() && !stream->cancelled()) co_await changed_.wait();
+  }
+  if (!fork_->begun && !runner->ended()) runner->send(operation("stay"));
+  // Once begun, it goes on until the runtime has let the process go; what then holds it up
+  // is the user's.
+  auto patience = Clock::time_point::max();
+  while (fork_->begun && !fork_->done && !runner->ended()) {
+    if (stream->cancelled() && patience == Clock::time_point::max()) patience = Clock::now() + wire::kKillGrace;
+    if (Clock::now() >= patience) runner->kill({});
+    co_await changed_.wait_until(Clock::now() >= patience ? Clock::time_point::max() : patience);
+  }
+  stream->on_cancel = nullptr;
+  const Fork fork = *std::exchange(fork_, std::nullopt);
+  if (!fork.begun && !runner->ended())
+    co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
+  if (!fork.done)
+    co_return stream->close(Error(ErrorKind::kConflict, "the Python session ended while it was forked"));
+  json::object result;
+  const json::value said = member(*fork.packed, "not_copied");
+  json::object left = said.is_object() ? said.get_object() : json::object();
+  const auto others = command_lines(runner->pid());
+  if (!others.empty()) left["processes"] = json::value_from(others);
+  result["not_copied"] = std::move(left);
+  stream->close(result);
+}
+
 Task<bool> Python::wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr<Ticket> ticket) {
   stream->on_cancel = [ticket] { ticket->changed.notify(); };
   while (queue_.front() != ticket && !stream->cancelled()) co_await ticket->changed.wait();
@@ -169,10 +256,11 @@ Task<bool> Python::wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr
 Task<Result<void>> Python::ready(std::shared_ptr<Stream> stream) {
   const auto patience = Clock::now() + kStartPatience;
   warm();
-  while (runner_ && !ready_ && !stream->cancelled() && Clock::now() < patience)
+  while ((runner_ || is_promised_) && !ready_ && !stream->cancelled() && Clock::now() < patience)
     co_await changed_.wait_until(patience);
+  if (!runner_ && is_promised_ && !stream->cancelled()) is_promised_ = false;
   if (runner_ && ready_) co_return Result<void>{};
-  if (runner_ && stream->cancelled()) co_return fail(ErrorKind::kCancelled, "cancelled");
+  if ((runner_ || is_promised_) && stream->cancelled()) co_return fail(ErrorKind::kCancelled, "cancelled");
   if (runner_) {
     runner_->kill({});
     co_return fail(ErrorKind::kUnavailable, "the Python session does not start");
@@ -314,6 +402,16 @@ Task<void> Python::on_message(json::object message) {
     }
     co_return;
   }
+  if (name == "packed" && fork_ && !fork_->packed) {
+    fork_->packed = std::move(message);
+    changed_.notify();
+    co_return;
+  }
+  if (name == "forked" && fork_ && fork_->begun) {
+    fork_->done = true;
+    changed_.notify();
+    co_return;
+  }
   const json::value id = member(message, "id");
   if (!current_ || current_->done || !id.is_int64() || id.get_int64() != current_->id) co_return;
   if (name == "done") {
@@ -356,6 +454,7 @@ void Python::on_ended(Runner& runner) {
   }
   ready_ = false;
   runner_.reset();
+  if (next_) return give(*std::exchange(next_, std::nullopt));
   changed_.notify();
 }
 

@@ -30,13 +30,22 @@ class Python : private Runner::Listener {
   // Serves the stream to its end. See wire/protocol.h for what `request` says.
   Task<void> call(std::shared_ptr<Stream> stream, boost::json::object request);
 
-  // Starts the process if there is none, so that the first call finds it ready.
+  // Brings the session up to its next fork and keeps calls away until that has happened;
+  // see wire/protocol.h.
+  Task<void> fork(std::shared_ptr<Stream> stream, boost::json::object request);
+
+  // Starts the process if there is none and none is promised, so that the first call finds
+  // it ready.
   void warm();
 
   // Takes a process that the runtime has put here.
   void give(Runner::Given given);
-  // The process that was given has ended, with this wait status.
+  // The process that was given has ended, with this wait status; another will be given.
   void given_ended(int status);
+  // None will be.
+  void give_up_waiting();
+  // The session is held and may fork now.
+  void may_fork();
 
   // "idle", "busy", "starting" or "none".
   std::string_view state() const;
@@ -56,7 +65,15 @@ class Python : private Runner::Listener {
     Event changed;
   };
   struct PythonRequest;
+  // A fork that is under way.
+  struct Fork {
+    std::optional<boost::json::object> packed;  // what the runner said of what it cannot take along
+    bool begun = false;                         // by the runtime
+    bool done = false;
+  };
 
+  void start();
+  Task<void> run_fork(std::shared_ptr<Stream> stream, bool keep_random);
   Task<void> run(std::shared_ptr<Stream> stream, PythonRequest request, Millis queued);
   Task<bool> wait_for_turn(std::shared_ptr<Stream> stream, std::shared_ptr<Ticket> ticket);
   // Starts the runner if needed and waits until it is ready or the stream is cancelled.
@@ -73,10 +90,13 @@ class Python : private Runner::Listener {
   Reaper& reaper_;
   const std::vector<std::string> command_;
   std::shared_ptr<Runner> runner_;
+  std::optional<Runner::Given> next_;  // given before the last one's end was heard of
+  bool is_promised_ = false;
   bool ready_ = false;
   std::string start_failure_;  // how the process ended before it was ready
   bool lost_state_ = false;    // a runner that had been ready is gone, and no call was told
   std::optional<Call> current_;
+  std::optional<Fork> fork_;
   std::deque<std::shared_ptr<Ticket>> queue_;  // the first is the one that runs
   std::size_t queued_bytes_ = 0;
   Event changed_;  // of the runner or the current call

@@ -58,6 +58,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   // With the wait status.
   void end(int status) { take_end(status); }
   bool is_adopted() const { return adopted_; }
+  pid_t pid() const { return pid_; }
 
   // Sends one message.
   void send(const boost::json::object& message);

@@ -81,6 +81,20 @@ Result<std::unique_ptr<Cgroups>> Cgroups::open(CgroupMounts mounts) {
   return cgroup::open_v2(std::move(mounts));
 }
 
+Result<void> Cgroups::freeze(const std::string& group, Clock::time_point deadline) {
+  constexpr std::chrono::microseconds kPause{200};
+  while (true) {
+    const auto frozen = try_freeze(group);
+    if (!frozen) return fail(frozen.error());
+    if (*frozen) return {};
+    if (Clock::now() >= deadline) {
+      WARREN_TRY(thaw(group));
+      return fail(ErrorKind::kTimeout, "the processes did not freeze in time");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 Result<void> Cgroups::remove_all(const std::string& group, Clock::time_point deadline) {
   // Killing comes first and at the top, so that nothing starts anew meanwhile.
   if (!processes(group).empty()) WARREN_TRY(kill(group));

@@ -83,13 +83,20 @@ class Cgroups {
 
   // Makes the group; its parents too. One that is there already is as good.
   virtual Result<void> make(const std::string& group) = 0;
+  // Makes one for a sandbox, with room for a keeper: in version 2 that is two groups below,
+  // one for what runs inside and one for keepers, which share the sandbox's memory limit.
+  // What is said below of such a group holds for what runs inside; its memory and what is
+  // killed are both's.
+  virtual Result<void> make_sandbox(const std::string& group) = 0;
   virtual Result<void> limit(const std::string& group, const CgroupLimits& limits) = 0;
   virtual Result<CgroupEntry> entry(const std::string& group) = 0;
   virtual Result<TwinEntry> twin_entry(const std::string& group) = 0;
 
-  // Stops every process in the group and below, and waits until they stand still;
-  // kTimeout after which they are thawed again.
-  virtual Result<void> freeze(const std::string& group, Clock::time_point deadline) = 0;
+  // Asks every process in the group and below to stop. Whether all stand still already: if
+  // not, it is to be asked again soon. Undone by thaw().
+  virtual Result<bool> try_freeze(const std::string& group) = 0;
+  // The same until they do; kTimeout after which they are thawed again.
+  Result<void> freeze(const std::string& group, Clock::time_point deadline);
   virtual Result<void> thaw(const std::string& group) = 0;
 
   // Sends SIGKILL to everything in the group and below, frozen or not. Does not

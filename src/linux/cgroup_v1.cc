@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iterator>
 #include <set>
-#include <thread>
 #include <tuple>
 
 #include "linux/cgroup_internal.h"
@@ -28,6 +27,8 @@ class V1 final : public Cgroups {
     for (const auto& root : roots_) WARREN_TRY(make_folders(root, group));
     return {};
   }
+
+  Result<void> make_sandbox(const std::string& group) override { return make(group); }
 
   Result<void> limit(const std::string& group, const CgroupLimits& limits) override {
     const auto or_none = [](std::uint64_t value) {
@@ -73,21 +74,13 @@ class V1 final : public Cgroups {
     return entry;
   }
 
-  Result<void> freeze(const std::string& group, Clock::time_point deadline) override {
+  Result<bool> try_freeze(const std::string& group) override {
     const std::string state = folder("freezer", group) + "/freezer.state";
-    constexpr std::chrono::microseconds kPause{200};
-    while (true) {
-      // Written again each time: the kernel freezes what has been forked since.
-      WARREN_TRY(write_text(state, "FROZEN"));
-      const auto now = read_text(state);
-      if (!now) return fail(now.error());
-      if (trimmed(*now) == "FROZEN") return {};
-      if (Clock::now() >= deadline) {
-        WARREN_TRY(thaw(group));
-        return fail(ErrorKind::kTimeout, "the processes did not freeze in time");
-      }
-      std::this_thread::sleep_for(kPause);
-    }
+    // Written again each time: the kernel freezes what has been forked since.
+    WARREN_TRY(write_text(state, "FROZEN"));
+    const auto now = read_text(state);
+    if (!now) return fail(now.error());
+    return trimmed(*now) == "FROZEN";
   }
 
   Result<void> thaw(const std::string& group) override {

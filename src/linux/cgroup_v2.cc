@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <thread>
 
 #include "linux/cgroup_internal.h"
 #include "linux/text_file.h"
@@ -44,6 +43,13 @@ class V2 final : public Cgroups {
     return make_folders(root_, group);
   }
 
+  Result<void> make_sandbox(const std::string& group) override {
+    WARREN_TRY(make(group));
+    WARREN_TRY(delegate(path(group)));
+    WARREN_TRY(make_folders(root_, group + "/keeper"));
+    return make_folders(root_, group + "/inside");
+  }
+
   Result<void> limit(const std::string& group, const CgroupLimits& limits) override {
     const auto or_max = [](std::uint64_t value) {
       return value == 0 ? std::string("max") : std::to_string(value);
@@ -53,7 +59,7 @@ class V2 final : public Cgroups {
     // Absent on a kernel without swap accounting.
     if (::access((folder + "/memory.swap.max").c_str(), F_OK) == 0)
       WARREN_TRY(write_text(folder + "/memory.swap.max", limits.memory_bytes == 0 ? "max" : "0"));
-    WARREN_TRY(write_text(folder + "/pids.max", or_max(limits.pids)));
+    WARREN_TRY(write_text(inside(group) + "/pids.max", or_max(limits.pids)));
     return write_text(
         folder + "/cpu.max",
         fmt::format("{} {}", or_max(limits.cpu_percent * (kCpuPeriodUsec / 100)), kCpuPeriodUsec));
@@ -61,33 +67,33 @@ class V2 final : public Cgroups {
 
   Result<CgroupEntry> entry(const std::string& group) override {
     CgroupEntry entry;
-    entry.born_in.reset(::open(path(group).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!entry.born_in) return fail_errno("open " + path(group));
-    entry.oom_kills.reset(::open((path(group) + "/memory.events").c_str(), O_RDONLY | O_CLOEXEC));
+    const std::string folder = inside(group);
+    entry.born_in.reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!entry.born_in) return fail_errno("open " + folder);
+    entry.oom_kills.reset(::open((folder + "/memory.events").c_str(), O_RDONLY | O_CLOEXEC));
     return entry;
   }
 
   Result<TwinEntry> twin_entry(const std::string& group) override {
-    return fail(ErrorKind::kUnavailable, "keepers have no group of their own in " + group);
+    TwinEntry entry;
+    for (auto [folder, files] : {std::pair{"/keeper", &entry.keeper}, std::pair{"/inside", &entry.runner}}) {
+      const std::string path = this->path(group) + folder + "/cgroup.procs";
+      UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+      if (!file) return fail_errno("open " + path);
+      files->push_back(std::move(file));
+    }
+    return entry;
   }
 
-  Result<void> freeze(const std::string& group, Clock::time_point deadline) override {
-    WARREN_TRY(write_text(path(group) + "/cgroup.freeze", "1"));
-    constexpr std::chrono::microseconds kPause{200};
-    while (true) {
-      const auto events = read_text(path(group) + "/cgroup.events");
-      if (!events) return fail(events.error());
-      if (value_of(*events, "frozen") == 1) return {};
-      if (Clock::now() >= deadline) {
-        WARREN_TRY(thaw(group));
-        return fail(ErrorKind::kTimeout, "the processes did not freeze in time");
-      }
-      std::this_thread::sleep_for(kPause);
-    }
+  Result<bool> try_freeze(const std::string& group) override {
+    WARREN_TRY(write_text(inside(group) + "/cgroup.freeze", "1"));
+    const auto events = read_text(inside(group) + "/cgroup.events");
+    if (!events) return fail(events.error());
+    return value_of(*events, "frozen") == 1;
   }
 
   Result<void> thaw(const std::string& group) override {
-    return write_text(path(group) + "/cgroup.freeze", "0");
+    return write_text(inside(group) + "/cgroup.freeze", "0");
   }
 
   Result<void> kill(const std::string& group) override {
@@ -106,7 +112,7 @@ class V2 final : public Cgroups {
     if (!memory) return fail(memory.error());
     const auto kills = read_text(folder + "/memory.events");
     const auto cpu = read_text(folder + "/cpu.stat");
-    const auto pids = read_text(folder + "/pids.current");
+    const auto pids = read_text(inside(group) + "/pids.current");
     if (!kills || !cpu || !pids) return fail(ErrorKind::kInternal, "the cgroup " + group + " cannot be read");
     return CgroupUse{.memory_bytes = number_in(*memory),
                      .cpu_usec = value_of(*cpu, "usage_usec"),
@@ -124,6 +130,11 @@ class V2 final : public Cgroups {
 
  private:
   std::string path(const std::string& group) const { return root_ + "/" + group; }
+  // Where the processes of such a group are.
+  std::string inside(const std::string& group) const {
+    const std::string below = path(group) + "/inside";
+    return ::access(below.c_str(), F_OK) == 0 ? below : path(group);
+  }
 
   static Result<void> delegate(const std::string& folder) {
     const auto given = read_text(folder + "/cgroup.subtree_control");

@@ -63,6 +63,14 @@ class Driver {
   // full, or the driver is ending.
   virtual Task<Result<void>> create(SandboxSpec spec) = 0;
 
+  // Makes each of `children`, on the template of the sandbox `parent`, as a copy of that:
+  // its files and, where the capabilities say "runner", its Python session, which its agent
+  // holds for that (wire/protocol.h, "fork"). All of them or none; the parent goes on in
+  // either case, and stands still only while the copies are made. Errors as create(), and
+  // kNotFound: no such parent; kConflict: it has no session that can be forked; kTooLarge:
+  // the session is too large for that; kTimeout: it did not come to its fork.
+  virtual Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) = 0;
+
   // A new stream to the agent; the one given out before ends at once.
   virtual Result<UniqueFd> connect(std::string_view id) = 0;
 

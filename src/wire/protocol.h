@@ -48,6 +48,9 @@
 //     "target":S?}…]} in batches; kClose {"count":N,"truncated":B}
 //  {"op":"stat","path":S}   kClose: one entry, as above
 //  {"op":"remove","path":S,"recursive":B?}   kClose {}
+//  {"op":"fork","keep_random":B?}
+//     Waits its turn among the Python calls, says kNotice {"holding":true}, and holds the
+//     session until the runtime has forked it. kClose {"not_copied":{…}}; kCancel gives it up.
 //  {"op":"info"}            kClose {"processes":N,"runner":"idle"|"busy"|"starting"|"none"}
 //
 // spool_after: when a stream of output exceeds so many bytes, all of it from the

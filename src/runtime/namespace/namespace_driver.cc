@@ -118,7 +118,7 @@ Capabilities NamespaceDriver::capabilities() const {
 }
 
 std::string NamespaceDriver::cgroup_of(const Sandbox& sandbox) const {
-  return instance_ + "/" + sandbox.account + "/" + sandbox.id;
+  return instance_ + "/" + sandbox.account + "/" + sandbox.machine;
 }
 
 Result<void> NamespaceDriver::admit(const SandboxSpec& spec) const {
@@ -158,7 +158,7 @@ Task<Result<std::shared_ptr<Sandbox>>> NamespaceDriver::make(SandboxSpec spec, f
 
 std::shared_ptr<Sandbox> NamespaceDriver::enter(const SandboxSpec& spec, fs::path template_root) {
   auto sandbox = std::make_shared<Sandbox>();
-  sandbox->id = spec.id;
+  sandbox->id = sandbox->machine = spec.id;
   sandbox->account = spec.account;
   sandbox->template_name = spec.template_name;
   sandbox->template_root = std::move(template_root);
@@ -173,6 +173,7 @@ Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox,
   if (!entry) return fail(entry.error());
   const auto upper = make_upper(*sandbox);
   if (!upper) return fail(upper.error());
+  sandbox->lineage.push_back(std::make_shared<const FileState>());
   return start(sandbox, *entry, *upper);
 }
 
@@ -186,9 +187,12 @@ Result<linux_::CgroupEntry> NamespaceDriver::prepare(Sandbox& sandbox, const San
   return entry;
 }
 
-Result<fs::path> NamespaceDriver::make_upper(Sandbox& sandbox) {
+Result<fs::path> NamespaceDriver::make_upper(Sandbox& sandbox, std::string_view copied) {
   sandbox.has_upper = true;
-  auto upper = pool_->make(sandbox.id, sandbox.limits.disk_bytes, hostname_of(sandbox.id));
+  const std::uint64_t limit = sandbox.limits.disk_bytes;
+  const std::string hostname = hostname_of(sandbox.machine);
+  auto upper = copied.empty() ? pool_->make(sandbox.machine, limit, hostname)
+                              : pool_->copy(std::string(copied), sandbox.machine, limit, hostname);
   sandbox.steps.finished("upper");
   return upper;
 }
@@ -245,7 +249,7 @@ Task<void> NamespaceDriver::warm(std::string template_name) {
 
 Result<void> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& spec) {
   const std::string group = cgroup_of(sandbox);
-  WARREN_TRY(cgroups_->make(group));
+  WARREN_TRY(cgroups_->make_sandbox(group));
   auto& account_limit = account_limits_[spec.account];
   if (account_limit != spec.account_memory_bytes) {
     WARREN_TRY(cgroups_->limit(instance_ + "/" + spec.account, {.memory_bytes = spec.account_memory_bytes}));
@@ -265,7 +269,7 @@ Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
                        .upper = upper,
                        .guest_layer = options_.guest_layer,
                        .template_root = sandbox->template_root,
-                       .hostname = hostname_of(sandbox->id),
+                       .hostname = hostname_of(sandbox->machine),
                        .limits = sandbox->limits};
   auto process = start_process(plan);
   if (!process) return fail(process.error());
@@ -356,7 +360,7 @@ Result<Usage> NamespaceDriver::usage(std::string_view id) {
   if (!found) return fail(found.error());
   const auto use = cgroups_->use(cgroup_of(**found));
   if (!use) return fail(use.error());
-  const auto disk = pool_->used_bytes((*found)->id);
+  const auto disk = pool_->used_bytes((*found)->machine);
   if (!disk) return fail(disk.error());
   return Usage{.memory_bytes = use->memory_bytes,
                .disk_bytes = *disk,

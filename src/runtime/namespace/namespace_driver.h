@@ -68,6 +68,7 @@ class NamespaceDriver final : public Driver {
 
   Capabilities capabilities() const override;
   Task<Result<void>> create(SandboxSpec spec) override;
+  Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) override;
   Result<UniqueFd> connect(std::string_view id) override;
   Task<Result<void>> destroy(std::string id) override;
   Result<void> freeze(std::string_view id) override;
@@ -112,7 +113,8 @@ class NamespaceDriver final : public Driver {
   // Its host ids and its cgroup.
   Result<linux_::CgroupEntry> prepare(Sandbox& sandbox, const SandboxSpec& spec);
   Result<void> make_cgroup(Sandbox& sandbox, const SandboxSpec& spec);
-  Result<std::filesystem::path> make_upper(Sandbox& sandbox);
+  // Its writable layer: a new one, or a copy of that of the sandbox `copied`.
+  Result<std::filesystem::path> make_upper(Sandbox& sandbox, std::string_view copied = {});
   // Starts process 1. What is returned closes when the agent runs; a sentence that comes on
   // it says why it does not.
   Result<UniqueFd> start(const std::shared_ptr<Sandbox>& sandbox, const linux_::CgroupEntry& entry,
@@ -121,6 +123,14 @@ class NamespaceDriver final : public Driver {
   Task<Result<void>> await_start(std::shared_ptr<Sandbox> sandbox, Result<UniqueFd> lead);
   // Ends what could not be made, and gives the error for it.
   Task<Error> abandon(std::shared_ptr<Sandbox> sandbox, Error error);
+
+  // See namespace_driver_fork.cc.
+  struct Copied;
+  struct ForkChild;
+  Task<Result<void>> fork_all(std::shared_ptr<Sandbox> parent, std::vector<SandboxSpec> specs);
+  Task<Result<std::shared_ptr<Copied>>> copy(std::shared_ptr<Sandbox> parent, std::size_t children);
+  Task<void> finish(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from);
+  Task<Result<void>> make_from(ForkChild& child, const Copied& from);
 
   // Reaps process 1 when it ends, and says so.
   Task<void> watch(std::shared_ptr<Sandbox> sandbox);

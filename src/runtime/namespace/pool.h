@@ -38,6 +38,14 @@ class Pool {
   virtual Result<std::filesystem::path> make(const std::string& name, std::uint64_t limit_bytes,
                                              const std::string& hostname) = 0;
 
+  // Keeps the upper `from` as it is now under another name, to be copied and read. kUnavailable:
+  // this kind of pool cannot.
+  virtual Result<void> snapshot(const std::string& from, const std::string& name) = 0;
+
+  // A new upper like the snapshot `from`, in which a sandbox called `hostname` goes on.
+  virtual Result<std::filesystem::path> copy(const std::string& from, const std::string& name,
+                                             std::uint64_t limit_bytes, const std::string& hostname) = 0;
+
   // Removes it; one that is not there is no failure. It is out of sight at once and
   // quickly, whatever is in it; its blocks are freed later.
   virtual Result<void> remove(const std::string& name) = 0;

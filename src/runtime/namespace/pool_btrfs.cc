@@ -33,6 +33,26 @@ class BtrfsPool final : public Pool {
     return fail(std::move(filled.error()));
   }
 
+  Result<void> snapshot(const std::string& from, const std::string& name) override {
+    WARREN_TRY(check_name(name));
+    const auto source = open_folder(place_.uppers() / from);
+    if (!source) return fail(source.error());
+    return linux_::snapshot_subvolume(source->get(), folder_.get(), name);
+  }
+
+  Result<fs::path> copy(const std::string& from, const std::string& name, std::uint64_t limit_bytes,
+                        const std::string& hostname) override {
+    if (const auto made = snapshot(from, name); !made) return fail(made.error());
+    auto fitted = [&]() -> Result<void> {
+      WARREN_TRY(limit(name, limit_bytes));
+      return renew_upper(place_.uppers() / name, hostname);
+    }();
+    if (fitted) return place_.uppers() / name;
+    if (const auto removed = remove(name); !removed)
+      log::warn("upper {}: {}", name, removed.error().message());
+    return fail(std::move(fitted.error()));
+  }
+
   Result<void> remove(const std::string& name) override {
     WARREN_TRY(check_name(name));
     std::uint64_t id = 0;
@@ -80,12 +100,15 @@ class BtrfsPool final : public Pool {
     return linux_::subvolume_id(upper->get());
   }
 
+  Result<void> limit(const std::string& name, std::uint64_t bytes) {
+    if (!has_quota() || bytes == 0) return {};
+    const auto id = id_of(name);
+    if (!id) return fail(id.error());
+    return linux_::limit_subvolume(folder_.get(), *id, bytes);
+  }
+
   Result<void> fill(const std::string& name, std::uint64_t limit_bytes, const std::string& hostname) {
-    if (has_quota() && limit_bytes != 0) {
-      const auto id = id_of(name);
-      if (!id) return fail(id.error());
-      WARREN_TRY(linux_::limit_subvolume(folder_.get(), *id, limit_bytes));
-    }
+    WARREN_TRY(limit(name, limit_bytes));
     return furnish_upper(place_.uppers() / name, hostname);
   }
 

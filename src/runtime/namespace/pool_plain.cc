@@ -30,6 +30,14 @@ class PlainPool final : public Pool {
     return fail(std::move(filled.error()));
   }
 
+  Result<void> snapshot(const std::string&, const std::string&) override {
+    return fail(ErrorKind::kUnavailable, "sandboxes can be forked in a pool on btrfs only");
+  }
+
+  Result<fs::path> copy(const std::string&, const std::string&, std::uint64_t, const std::string&) override {
+    return fail(ErrorKind::kUnavailable, "sandboxes can be forked in a pool on btrfs only");
+  }
+
   Result<void> remove(const std::string& name) override {
     WARREN_TRY(check_name(name));
     return sweeper_->take(place_.uppers() / name, name);

@@ -103,10 +103,13 @@ struct Runners::Mooring {
 Runners::Runners(Executor executor, Sources sources)
     : executor_(std::move(executor)), sources_(std::move(sources)) {}
 
+std::string Runners::group_of(const Sandbox& sandbox) const {
+  return fmt::format("{}/{}/{}", sources_.instance, sandbox.account, sandbox.machine);
+}
+
 Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
   Mooring mooring;
-  auto entry = sources_.cgroups.twin_entry(
-      fmt::format("{}/{}/{}", sources_.instance, sandbox.account, sandbox.id));
+  auto entry = sources_.cgroups.twin_entry(group_of(sandbox));
   if (!entry) return fail(entry.error());
   mooring.entry = std::move(*entry);
   mooring.inside[0].reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -205,6 +208,37 @@ Task<Result<ForkPoint>> Runners::approach(std::shared_ptr<Twin> twin, Clock::tim
     let_run(*twin, limit);
   }
   co_return point;
+}
+
+Task<Result<ForkPoint>> Runners::halt(std::shared_ptr<Sandbox> sandbox) {
+  const auto twin = sandbox->twin;
+  if (!twin)
+    co_return fail(ErrorKind::kConflict, "the session was not forked from a template's, so it cannot be forked");
+  {
+    constexpr Millis kStopLimit{200};
+    const linux_::WaitLimit limit(Clock::now() + kStopLimit);
+    auto held = hold(*twin, limit);
+    if (!held) {
+      let_run(*twin, limit);
+      co_return fail(std::move(held.error()));
+    }
+  }
+  if (sandbox->control) (void)linux_::send_packet(sandbox->control.get(), "F");
+  auto point = co_await approach(twin, Clock::now() + kForkLimit);
+  if (!point) co_return point;
+  constexpr Millis kFreezeLimit{500};
+  auto frozen = sources_.cgroups.freeze(group_of(*sandbox), Clock::now() + kFreezeLimit);
+  if (frozen) co_return point;
+  let_go(*sandbox, *point);
+  co_return fail(std::move(frozen.error()));
+}
+
+void Runners::let_go(const Sandbox& sandbox, const ForkPoint& point) {
+  // Nothing is left of it if the sandbox has ended meanwhile.
+  (void)sources_.cgroups.thaw(group_of(sandbox));
+  const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+  if (const auto gone = runtime::let_go(point, limit); !gone)
+    log::info("sandbox {}: its session does not go on: {}", sandbox.id, gone.error().message());
 }
 
 std::shared_ptr<Sandbox> Runners::instance_of(std::string_view template_name) const {

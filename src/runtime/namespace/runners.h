@@ -50,6 +50,15 @@ class Runners {
   // kUnavailable: the template is not warm.
   Result<void> give(const std::shared_ptr<Sandbox>& sandbox);
 
+  // Brings the sandbox's session, which its agent holds for that, to its fork. Everything
+  // in the sandbox is frozen from then on, until let_go(). kConflict: it has no session that
+  // can be forked; kTimeout: it did not come to its fork.
+  Task<Result<ForkPoint>> halt(std::shared_ptr<Sandbox> sandbox);
+  void let_go(const Sandbox& sandbox, const ForkPoint& point);
+  // Puts a copy of the halted session, made by copy_memory(), into the sandbox, whose
+  // agent runs, and hands it to that.
+  Result<void> settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keeper, const ForkPoint& point);
+
  private:
   // A template's process at its fork.
   struct Warm {
@@ -61,10 +70,8 @@ class Runners {
   // A sandbox prepared for a new process, and the other ends of that one's streams.
   struct Mooring;
 
+  std::string group_of(const Sandbox& sandbox) const;
   Result<Mooring> moor(const Sandbox& sandbox) const;
-  // Puts a copy of the halted session, made by copy_memory(), into the sandbox, whose
-  // agent runs, and hands it to that.
-  Result<void> settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keeper, const ForkPoint& point);
   static Task<Result<ForkPoint>> approach(std::shared_ptr<Twin> twin, Clock::time_point deadline);
   void keep(const std::shared_ptr<Sandbox>& sandbox, Twin twin);
   Task<void> watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin> twin);

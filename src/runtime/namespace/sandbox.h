@@ -10,15 +10,35 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/log.h"
 #include "base/unique_fd.h"
 #include "linux/process.h"
 #include "runtime/driver.h"
+#include "runtime/namespace/pool.h"
 #include "runtime/namespace/steps.h"
 #include "runtime/namespace/twin/twin_fork.h"
 #include "runtime/waiting.h"
 
 namespace warren::runtime {
+
+// The files of a sandbox at one moment: a snapshot of its upper that is removed with the
+// last sandbox which comes from it, or none for those of its template.
+struct FileState {
+  std::string upper;
+  Pool* pool = nullptr;
+
+  FileState() = default;
+  FileState(std::string name, Pool& in) : upper(std::move(name)), pool(&in) {}
+  FileState(const FileState&) = delete;
+  FileState& operator=(const FileState&) = delete;
+  ~FileState() {
+    if (pool == nullptr) return;
+    if (const auto removed = pool->remove(upper); !removed)
+      log::warn("snapshot {}: {}", upper, removed.error().message());
+  }
+};
 
 struct Sandbox {
   enum class Phase {
@@ -27,12 +47,21 @@ struct Sandbox {
     kEnding,  // its processes have been killed, or there are none
   };
 
+  // By which its maker knows it. Another sandbox's machine may be given it (merging), while
+  // its cgroup and its upper keep the name that they were made by.
   std::string id;
+  std::string machine;
   std::string account;
   std::string template_name;
   std::filesystem::path template_root;
   Limits limits;
   Phase phase = Phase::kMaking;
+  bool is_forking = false;
+
+  // The states of files that it comes from, oldest first: one of its own for a sandbox that
+  // was created, and one for each fork on the way. Two sandboxes' last common one is what
+  // their files are merged against.
+  std::vector<std::shared_ptr<const FileState>> lineage;
 
   // Each that is set is something to undo.
   std::optional<std::uint32_t> slot;

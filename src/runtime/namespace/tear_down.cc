@@ -16,7 +16,7 @@ constexpr Millis kFirstPause{1};
 constexpr Millis kLongestPause{100};
 
 std::string cgroup_of(const std::string& instance, const Sandbox& sandbox) {
-  return instance + "/" + sandbox.account + "/" + sandbox.id;
+  return instance + "/" + sandbox.account + "/" + sandbox.machine;
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ Result<void> TearDown::remove(Sandbox& sandbox, Clock::time_point deadline) {
   }
   sandbox.steps.finished("remove cgroup");
   if (sandbox.has_upper) {
-    auto removed = sources_.pool.remove(sandbox.id);
+    auto removed = sources_.pool.remove(sandbox.machine);
     sandbox.has_upper = !removed;
     note(std::move(removed));
   }

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -37,7 +39,53 @@ Result<void> write_file(int folder, const char* path, std::string_view content) 
   return {};
 }
 
+std::string hosts_of(const std::string& hostname) {
+  return fmt::format(
+      "127.0.0.1\tlocalhost\n127.0.1.1\t{}\n"
+      "::1\tlocalhost ip6-localhost ip6-loopback\n",
+      hostname);
+}
+
+// The beginning of a small regular file in `folder`; empty if there is none, or something
+// else of that name.
+std::string content_of(int folder, const char* name) {
+  const UniqueFd file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) < 0 || !S_ISREG(status.st_mode)) return {};
+  std::array<char, 512> text{};
+  const ssize_t length = ::read(file.get(), text.data(), text.size());
+  return length <= 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+Result<void> replace_file(int folder, const char* name, std::string_view content) {
+  if (::unlinkat(folder, name, 0) < 0) return fail_errno(std::string("remove ") + name);
+  return write_file(folder, name, content);
+}
+
 }  // namespace
+
+Result<void> renew_upper(const std::filesystem::path& upper, const std::string& hostname) {
+  // Overlayfs alone writes to the work folder.
+  std::error_code failure;
+  std::filesystem::remove_all(upper / "work", failure);
+  if (failure) return fail(Error::from_errno("remove the work folder", failure.value()));
+  const UniqueFd folder(::open(upper.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return fail_errno("open " + upper.string());
+  if (::mkdirat(folder.get(), "work", 0700) < 0) return fail_errno("mkdir work");
+
+  open_how how{};
+  how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
+  const UniqueFd etc(
+      static_cast<int>(::syscall(SYS_openat2, folder.get(), "data/etc", &how, sizeof how)));
+  if (!etc) return {};  // as its owner wants it
+  const std::string old = content_of(etc.get(), "hostname");
+  if (old.empty() || old.find('\n') != old.size() - 1) return {};
+  const bool plain_hosts = content_of(etc.get(), "hosts") == hosts_of(old.substr(0, old.size() - 1));
+  WARREN_TRY(replace_file(etc.get(), "hostname", hostname + "\n"));
+  if (plain_hosts) WARREN_TRY(replace_file(etc.get(), "hosts", hosts_of(hostname)));
+  return {};
+}
 
 Result<void> furnish_upper(const std::filesystem::path& upper, const std::string& hostname) {
   const UniqueFd folder(::open(upper.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -48,10 +96,7 @@ Result<void> furnish_upper(const std::filesystem::path& upper, const std::string
     if (::fchmodat(folder.get(), path, mode, 0) < 0) return fail_errno(std::string("chmod ") + path);
   }
   WARREN_TRY(write_file(folder.get(), "data/etc/hostname", hostname + "\n"));
-  WARREN_TRY(write_file(folder.get(), "data/etc/hosts",
-                        fmt::format("127.0.0.1\tlocalhost\n127.0.1.1\t{}\n"
-                                    "::1\tlocalhost ip6-localhost ip6-loopback\n",
-                                    hostname)));
+  WARREN_TRY(write_file(folder.get(), "data/etc/hosts", hosts_of(hostname)));
   // Nobody answers there, so that a lookup fails at once instead of timing out.
   return write_file(folder.get(), "data/etc/resolv.conf",
                     "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");

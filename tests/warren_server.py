@@ -73,14 +73,15 @@ class Warren:
         self.ever_seen = {}  # every process of this instance that was looked at
 
     @classmethod
-    def start(cls, limits=None, sandboxes=None):
-        """Starts an instance; `limits` and `sandboxes` are settings of warren.toml's sections of that name."""
+    def start(cls, limits=None, sandboxes=None, server=None, below=None):
+        """Starts an instance; `limits`, `sandboxes` and `server` are settings of warren.toml's sections of
+        that name. Its home is made in the folder `below`."""
         assert os.geteuid() == 0, "these tests start a sandbox server: run them as root"
         templates = templates_folder()
-        home = tempfile.mkdtemp(prefix="warren-test-")
+        home = tempfile.mkdtemp(prefix="warren-test-", dir=below)
         os.chmod(home, 0o755)
         self = cls(home, free_port())
-        sections = {"storage": {"templates_dir": templates}, "sandboxes": sandboxes or {},
+        sections = {"server": server or {}, "storage": {"templates_dir": templates}, "sandboxes": sandboxes or {},
                     "limits": {**DEFAULT_LIMITS, **(limits or {})}}
         with open(os.path.join(home, "warren.toml"), "w") as file:
             file.write(toml(sections))

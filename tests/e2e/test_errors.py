@@ -87,6 +87,35 @@ def test_create_names_the_argument_that_is_wrong(client, body, word):
     assert client.ids() == before
 
 
+EGRESS = [(None, False), (False, False), ("none", False), (True, True), ("open", True), (["pypi.org"], True), ([], True),
+          ({"allow": ["pypi.org"]}, True)]
+
+
+@pytest.mark.parametrize("wish,told", EGRESS, ids=[str(w) for w, _ in EGRESS])
+def test_whatever_egress_is_asked_for_there_is_none_and_that_is_told(client, wish, told):
+    made = client.create(egress=wish)
+    result = client.tool("create_sandbox", egress=wish)
+    answer = result["structuredContent"]
+    try:
+        assert made.info["egress"] == answer["egress"] == "none"
+        assert ("egress" in "".join(made.info.get("notes", []))) is told
+        assert ("no network" in answer.get("egress_note", "")) is told
+        assert ("note: egress" in result["content"][0]["text"]) is told
+        assert client.sandbox(answer["sandbox_id"]).refresh()["egress"] == "none"
+    finally:
+        made.destroy()
+        client.sandbox(answer["sandbox_id"]).destroy()
+
+
+@pytest.mark.parametrize("wish", [0, 1, 12, -1, 1.5, 10**30])
+def test_an_egress_that_is_no_wish_is_refused_with_what_is_taken(client, wish):
+    before = client.ids()
+    assert_clear(client.request("POST", "/v1/sandboxes", {"egress": wish}), 400, "egress", "true", "open", "none", "policy")
+    sentence = client.tool_error("create_sandbox", egress=wish)
+    assert all(word in sentence for word in ("egress", "true", "open", "none", "policy")), sentence
+    assert client.ids() == before
+
+
 EXEC_WRONG = [({}, "code"), ({"code": 5}, "code"), ({"code": None}, "code"), ({"code": "1", "language": "perl"}, "language"),
               ({"code": "1", "language": 3}, "language"), ({"code": "1", "timeout_seconds": 0}, "timeout_seconds"),
               ({"code": "1", "timeout_seconds": -1}, "timeout_seconds"),

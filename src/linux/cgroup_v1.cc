@@ -65,7 +65,7 @@ class V1 final : public Cgroups {
   Result<TwinEntry> twin_entry(const std::string& group) override {
     TwinEntry entry;
     for (const auto& root : roots_) {
-      const std::string path = root + "/" + group + "/tasks";
+      const std::string path = fmt::format("{}/{}/tasks", root, group);
       UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
       if (!file) return fail_errno("open " + path);
       (root == mounts_.folders.at("memory") ? entry.keeper : entry.runner).push_back(std::move(file));

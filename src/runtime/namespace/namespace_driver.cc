@@ -258,6 +258,7 @@ Result<void> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& s
 
 Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
                                         const linux_::CgroupEntry& entry, const fs::path& upper) {
+  if (!sandbox->slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
   const StartPlan plan{.cgroup = entry,
                        .filter = *filter_,
                        .agent = agent_.get(),

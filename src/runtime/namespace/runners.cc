@@ -105,6 +105,7 @@ Runners::Runners(Executor executor, Sources sources)
 
 Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
   Mooring mooring;
+  if (!sandbox.slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
   auto entry = sources_.cgroups.twin_entry(
       fmt::format("{}/{}/{}", sources_.instance, sandbox.account, sandbox.id));
   if (!entry) return fail(entry.error());
@@ -225,9 +226,10 @@ void Runners::forget(std::string_view template_name) {
 
 Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
   const auto found = warm_.find(sandbox->template_name);
-  if (found == warm_.end() || !found->second->point || !found->second->sandbox->twin)
+  const auto warm = found == warm_.end() ? nullptr : found->second;
+  if (!warm || !warm->point || !warm->sandbox->twin)
     return fail(ErrorKind::kUnavailable, "the template is not warm yet");
-  const ForkPoint& point = *found->second->point;
+  const ForkPoint& point = *warm->point;
   const auto copy = [&point] {
     const linux_::WaitLimit limit(Clock::now() + kForkLimit);
     return copy_memory(point, limit);

@@ -21,9 +21,10 @@ constexpr std::uint64_t kMostShared = 64ULL << 20;
 // "7f0000000000-7f0000001000 r-xp 00000000 08:01 42   /usr/lib/x"
 Mapping parse(std::string_view line) {
   Mapping mapping;
-  const char* end = line.data() + line.size();
+  const char* at = line.data();
+  const char* const end = at + line.size();
   constexpr int kHex = 16;
-  auto at = std::from_chars(line.data(), end, mapping.begin, kHex).ptr;
+  at = std::from_chars(at, end, mapping.begin, kHex).ptr;
   at = std::from_chars(at + 1, end, mapping.end, kHex).ptr;
   const std::string_view permissions(at + 1, 4);
   if (permissions[0] == 'r') mapping.protection |= PROT_READ;

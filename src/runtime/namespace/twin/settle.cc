@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "linux/capabilities.h"
@@ -28,7 +29,7 @@ namespace {
 using linux_::Injection;
 using linux_::SystemCall;
 
-constexpr std::uint64_t kScratchBytes = 256 * 1024;
+constexpr std::uint64_t kScratchBytes = 256ULL << 10;
 
 std::uint64_t word(int value) { return static_cast<std::uint64_t>(static_cast<std::int64_t>(value)); }
 
@@ -81,7 +82,7 @@ Arguments lay_out(Scratch& scratch, const Berth& berth) {
   for (const auto& program : berth.filter->programs()) {
     const std::uint64_t code = scratch.add(program.data(), program.size());
     const sock_fprog head{.len = static_cast<unsigned short>(program.size()),
-                          .filter = reinterpret_cast<sock_filter*>(code)};
+                          .filter = std::bit_cast<sock_filter*>(code)};
     arguments.programs.push_back(scratch.add(head));
   }
   return arguments;

@@ -82,16 +82,17 @@ Result<void> hold(const Twin& twin, const linux_::WaitLimit& limit) {
 Result<Approach> approach_fork(const Twin& twin) {
   const auto stopped = linux_::stop_of(twin.runner);
   if (!stopped) return fail(stopped.error());
-  if (!*stopped) return Approach::kOnItsWay;
-  const linux_::Stop stop = **stopped;
-  if (stop.is_call()) {
-    const auto entry = linux_::call_entry(twin.runner);
-    if (!entry) return fail(entry.error());
-    if (*entry && (*entry)->call.number == SYS_clone && (*entry)->call.arguments[0] == kForkFlags)
+  const std::optional<linux_::Stop> stop = *stopped;
+  if (!stop) return Approach::kOnItsWay;
+  if (stop->is_call()) {
+    const auto found = linux_::call_entry(twin.runner);
+    if (!found) return fail(found.error());
+    const std::optional<linux_::CallEntry> entry = *found;
+    if (entry && entry->call.number == SYS_clone && entry->call.arguments[0] == kForkFlags)
       return Approach::kThere;
   }
   // A signal on its way is delivered, other events are passed over.
-  const int signal = stop.is_call() || stop.event != 0 ? 0 : stop.signal;
+  const int signal = stop->is_call() || stop->event != 0 ? 0 : stop->signal;
   WARREN_TRY(linux_::resume_to_call(twin.runner, signal));
   return Approach::kOnItsWay;
 }

@@ -5,6 +5,8 @@
                               (default: $WARREN_HOME/templates, else /var/lib/warren/templates)
 """
 
+import ctypes
+import glob
 import hashlib
 import json
 import os
@@ -73,14 +75,15 @@ class Warren:
         self.ever_seen = {}  # every process of this instance that was looked at
 
     @classmethod
-    def start(cls, limits=None, sandboxes=None):
-        """Starts an instance; `limits` and `sandboxes` are settings of warren.toml's sections of that name."""
+    def start(cls, limits=None, sandboxes=None, server=None, below=None):
+        """Starts an instance; `limits`, `sandboxes` and `server` are settings of warren.toml's sections of
+        that name. Its home is made in the folder `below`."""
         assert os.geteuid() == 0, "these tests start a sandbox server: run them as root"
         templates = templates_folder()
-        home = tempfile.mkdtemp(prefix="warren-test-")
+        home = tempfile.mkdtemp(prefix="warren-test-", dir=below)
         os.chmod(home, 0o755)
         self = cls(home, free_port())
-        sections = {"storage": {"templates_dir": templates}, "sandboxes": sandboxes or {},
+        sections = {"server": server or {}, "storage": {"templates_dir": templates}, "sandboxes": sandboxes or {},
                     "limits": {**DEFAULT_LIMITS, **(limits or {})}}
         with open(os.path.join(home, "warren.toml"), "w") as file:
             file.write(toml(sections))
@@ -228,6 +231,20 @@ class Warren:
         """The sandboxes' writable layers in the pool, as the runtime sees it; not the templates'."""
         folder = f"/proc/{self.runtime_pid}/root{self.home}/pool/uppers"
         return sorted(set(os.listdir(folder)) - self.templates_sandboxes())
+
+    def quota_groups(self):
+        """The quota groups of the pool, as the kernel knows them: one for each subvolume there is. The kernel
+        drops that of a removed one when the pool is written out, which is done here."""
+        pool = os.open(f"/proc/{self.runtime_pid}/root{self.home}/pool", os.O_RDONLY)
+        try:
+            assert ctypes.CDLL(None).syncfs(pool) == 0
+        finally:
+            os.close(pool)
+        device, = host.loop_devices_of(os.path.join(self.home, "pool.img"))
+        groups = [path for path in glob.glob("/sys/fs/btrfs/*/qgroups")
+                  if os.path.exists(os.path.join(os.path.dirname(path), "devices", device[0]))]
+        assert len(groups) == 1, "the pool is no btrfs with quotas"
+        return sorted(name for name in os.listdir(groups[0]) if os.path.isdir(os.path.join(groups[0], name)))
 
     def pool_bytes(self):
         """What the pool's image takes on the host's disk."""

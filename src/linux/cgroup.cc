@@ -98,7 +98,8 @@ Result<void> Cgroups::freeze(const std::string& group, Clock::time_point deadlin
 Result<void> Cgroups::remove_all(const std::string& group, Clock::time_point deadline) {
   // Killing comes first and at the top, so that nothing starts anew meanwhile.
   if (!processes(group).empty()) WARREN_TRY(kill(group));
-  for (const auto& child : children(group)) WARREN_TRY(remove_all(group + "/" + child, deadline));
+  for (const auto& child : children(group))
+    WARREN_TRY(remove_all(fmt::format("{}/{}", group, child), deadline));
   return remove(group, deadline);
 }
 
@@ -143,7 +144,7 @@ std::vector<pid_t> processes_in(const std::string& folder) {
       if (pid > 0) found.push_back(pid);
   }
   for (const auto& child : folders_in(folder))
-    std::ranges::copy(processes_in(folder + "/" + child), std::back_inserter(found));
+    std::ranges::copy(processes_in(fmt::format("{}/{}", folder, child)), std::back_inserter(found));
   return found;
 }
 

@@ -71,7 +71,10 @@ struct CgroupEntry {
 // neither counted nor frozen with it.
 struct TwinEntry {
   std::vector<UniqueFd> keeper;
-  std::vector<UniqueFd> runner;  // which was born where its keeper is
+  // Which was born where its keeper is. By the last, `run`, it comes to where it may be
+  // frozen or held up, as late as can be.
+  std::vector<UniqueFd> runner;
+  std::vector<UniqueFd> run;
 };
 
 class Cgroups {
@@ -91,6 +94,8 @@ class Cgroups {
   virtual Result<void> limit(const std::string& group, const CgroupLimits& limits) = 0;
   virtual Result<CgroupEntry> entry(const std::string& group) = 0;
   virtual Result<TwinEntry> twin_entry(const std::string& group) = 0;
+  // How a keeper gets into any group for a while, to have what it does charged to that.
+  virtual Result<std::vector<UniqueFd>> charge_entry(const std::string& group) = 0;
 
   // Asks every process in the group and below to stop. Whether all stand still already: if
   // not, it is to be asked again soon. Undone by thaw().

@@ -52,11 +52,9 @@ class V1 final : public Cgroups {
   Result<CgroupEntry> entry(const std::string& group) override {
     CgroupEntry entry;
     for (const auto& root : roots_) {
-      // A process that moves only itself, by "tasks", is spared the lock.
-      const std::string path = fmt::format("{}/{}/tasks", root, group);
-      UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-      if (!file) return fail_errno("open " + path);
-      entry.join.push_back(std::move(file));
+      auto file = open_tasks(root, group);
+      if (!file) return fail(std::move(file.error()));
+      entry.join.push_back(std::move(*file));
     }
     entry.oom_kills.reset(
         ::open((folder("memory", group) + "/memory.oom_control").c_str(), O_RDONLY | O_CLOEXEC));
@@ -66,12 +64,22 @@ class V1 final : public Cgroups {
   Result<TwinEntry> twin_entry(const std::string& group) override {
     TwinEntry entry;
     for (const auto& root : roots_) {
-      const std::string path = root + "/" + group + "/tasks";
-      UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-      if (!file) return fail_errno("open " + path);
-      (root == mounts_.folders.at("memory") ? entry.keeper : entry.runner).push_back(std::move(file));
+      auto file = open_tasks(root, group);
+      if (!file) return fail(std::move(file.error()));
+      auto& files = root == mounts_.folders.at("memory")                                            ? entry.keeper
+                    : root == mounts_.folders.at("freezer") || root == mounts_.folders.at("cpu") ? entry.run
+                                                                                                  : entry.runner;
+      files.push_back(std::move(*file));
     }
     return entry;
+  }
+
+  Result<std::vector<UniqueFd>> charge_entry(const std::string& group) override {
+    auto file = open_tasks(mounts_.folders.at("memory"), group);
+    if (!file) return fail(std::move(file.error()));
+    std::vector<UniqueFd> files;
+    files.push_back(std::move(*file));
+    return files;
   }
 
   Result<bool> try_freeze(const std::string& group) override {
@@ -146,6 +154,14 @@ class V1 final : public Cgroups {
  private:
   std::string folder(const std::string& controller, const std::string& group) const {
     return mounts_.folders.at(controller) + "/" + group;
+  }
+
+  // A process that moves only itself, by "tasks", is spared the lock.
+  static Result<UniqueFd> open_tasks(const std::string& root, const std::string& group) {
+    const std::string path = fmt::format("{}/{}/tasks", root, group);
+    UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file) return fail_errno("open " + path);
+    return file;
   }
 
   static void thaw_below(const std::string& folder) {

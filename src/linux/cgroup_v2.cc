@@ -76,13 +76,20 @@ class V2 final : public Cgroups {
 
   Result<TwinEntry> twin_entry(const std::string& group) override {
     TwinEntry entry;
-    for (auto [folder, files] : {std::pair{"/keeper", &entry.keeper}, std::pair{"/inside", &entry.runner}}) {
-      const std::string path = this->path(group) + folder + "/cgroup.procs";
-      UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-      if (!file) return fail_errno("open " + path);
-      files->push_back(std::move(file));
+    for (auto [below, files] : {std::pair{"/keeper", &entry.keeper}, std::pair{"/inside", &entry.run}}) {
+      auto file = open_processes(path(group) + below);
+      if (!file) return fail(std::move(file.error()));
+      files->push_back(std::move(*file));
     }
     return entry;
+  }
+
+  Result<std::vector<UniqueFd>> charge_entry(const std::string& group) override {
+    auto file = open_processes(path(group));
+    if (!file) return fail(std::move(file.error()));
+    std::vector<UniqueFd> files;
+    files.push_back(std::move(*file));
+    return files;
   }
 
   Result<bool> try_freeze(const std::string& group) override {
@@ -134,6 +141,13 @@ class V2 final : public Cgroups {
   std::string inside(const std::string& group) const {
     const std::string below = path(group) + "/inside";
     return ::access(below.c_str(), F_OK) == 0 ? below : path(group);
+  }
+
+  static Result<UniqueFd> open_processes(const std::string& folder) {
+    const std::string path = folder + "/cgroup.procs";
+    UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file) return fail_errno("open " + path);
+    return file;
   }
 
   static Result<void> delegate(const std::string& folder) {

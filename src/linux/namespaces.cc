@@ -62,7 +62,7 @@ int midwife(void* argument) {
 }  // namespace
 
 Result<NewProcess> clone_into_new_namespaces(uid_t owner, int cgroup, const std::function<int()>& body) {
-  alignas(16) std::array<std::byte, 256 * 1024> stack;
+  alignas(16) std::array<std::byte, 256UL << 10> stack;
   Birth birth{.owner = owner, .cgroup = cgroup, .body = &body, .pid = -1, .failure = 0};
   const int helper = ::clone(midwife, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, &birth);
   if (helper < 0) return fail_errno("clone");

@@ -53,7 +53,7 @@ std::uint32_t native_architecture() { return AUDIT_ARCH_X86_64; }
 
 Result<std::vector<char>> read_extended_registers(pid_t tracee) {
   // As large as the state of all extensions there are (AMX: 11 KiB).
-  constexpr std::size_t kMost = 64 * 1024;
+  constexpr std::size_t kMost = 64UL << 10;
   std::vector<char> state(kMost);
   iovec part{.iov_base = state.data(), .iov_len = state.size()};
   if (::ptrace(PTRACE_GETREGSET, tracee, NT_X86_XSTATE, &part) < 0) return fail_errno("PTRACE_GETREGSET");

@@ -11,20 +11,30 @@
 namespace warren::linux_ {
 namespace {
 constexpr std::size_t kMostRead = std::size_t{1024} * 1024;
-}
 
-Result<std::string> read_text(const std::string& path) {
+// The file to its end, or until there is more than `enough`.
+Result<std::string> read_up_to(const std::string& path, std::size_t enough) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
   if (!file) return fail_errno("open " + path);
   std::string text;
   std::array<char, 8192> piece;
-  while (text.size() < kMostRead) {
+  while (text.size() <= enough) {
     const ssize_t got = ::read(file.get(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail_errno("read " + path);
     if (got == 0) break;
     text.append(piece.data(), static_cast<std::size_t>(got));
   }
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> read_text(const std::string& path) { return read_up_to(path, kMostRead); }
+
+Result<std::string> read_whole(const std::string& path, std::size_t limit) {
+  auto text = read_up_to(path, limit);
+  if (text && text->size() > limit) return fail(ErrorKind::kTooLarge, path + " is too long");
   return text;
 }
 

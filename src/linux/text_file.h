@@ -10,6 +10,8 @@ namespace warren::linux_ {
 
 // The file's content, at most 1 MiB of it.
 Result<std::string> read_text(const std::string& path);
+// All of it; kTooLarge if it is longer than `limit` bytes.
+Result<std::string> read_whole(const std::string& path, std::size_t limit);
 
 // Writes `value` by a single write(2) to a file that exists: the kernel takes or
 // refuses it as a whole.

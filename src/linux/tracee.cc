@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include <bit>
 #include <cerrno>
 
 namespace warren::linux_ {
@@ -28,6 +29,11 @@ Result<__ptrace_syscall_info> call_info(pid_t pid) {
 }
 
 constexpr std::size_t kMaskBytes = 8;
+
+// A range of another process's memory. The pointer means nothing in this one.
+iovec remote_range(std::uint64_t address, std::size_t size) {
+  return {.iov_base = std::bit_cast<void*>(address), .iov_len = size};
+}
 
 }  // namespace
 
@@ -133,10 +139,11 @@ Result<long> Injection::take(std::string_view name, const SystemCall& call, pid_
   auto stop = wait_for_stop(pid_, *limit_);
   if (!stop) return give_up(name, stop.error().message());
   if (!stop->is_call()) return give_up(name, "did something else");
-  const auto entry = call_entry(pid_);
-  if (!entry) return give_up(name, entry.error().message());
-  if (!*entry || (*entry)->call.number != call.number || (*entry)->call.arguments != call.arguments ||
-      (*entry)->instruction_pointer != gadget_ + call_instruction().size())
+  const auto found = call_entry(pid_);
+  if (!found) return give_up(name, found.error().message());
+  const std::optional<CallEntry> entry = *found;
+  if (!entry || entry->call.number != call.number || entry->call.arguments != call.arguments ||
+      entry->instruction_pointer != gadget_ + call_instruction().size())
     return give_up(name, "was about to make another call");
   WARREN_TRY(resume_to_call(pid_));
   stop = wait_for_stop(pid_, *limit_);
@@ -162,7 +169,7 @@ Result<long> Injection::take(std::string_view name, const SystemCall& call, pid_
 
 Result<void> read_memory(pid_t pid, std::uint64_t address, std::span<char> to) {
   const iovec local{.iov_base = to.data(), .iov_len = to.size()};
-  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = to.size()};
+  const iovec remote = remote_range(address, to.size());
   const ssize_t bytes = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
   if (bytes < 0) return fail_errno("process_vm_readv");
   if (static_cast<std::size_t>(bytes) != to.size()) return fail(Error::from_errno("process_vm_readv", EFAULT));
@@ -171,7 +178,7 @@ Result<void> read_memory(pid_t pid, std::uint64_t address, std::span<char> to) {
 
 Result<void> write_memory(pid_t pid, std::uint64_t address, std::span<const char> from) {
   const iovec local{.iov_base = const_cast<char*>(from.data()), .iov_len = from.size()};
-  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = from.size()};
+  const iovec remote = remote_range(address, from.size());
   const ssize_t bytes = ::process_vm_writev(pid, &local, 1, &remote, 1, 0);
   if (bytes < 0) return fail_errno("process_vm_writev");
   if (static_cast<std::size_t>(bytes) != from.size())

@@ -166,3 +166,4 @@ def test_a_printer_of_the_users_own_for_numbers_is_used(agent):
         "plain.for_type(int, lambda n, p, cycle: p.text(hex(n)))"
     )
     assert shown(agent.run("41 + 1")) == [("result", {"text/plain": "0x2a"})]
+    agent.run("plain.for_type(int, __import__('IPython').lib.pretty._repr_pprint)")

@@ -69,6 +69,24 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
     co_return fail(std::move(response.error()));
   }
 
+  Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) override {
+    std::vector<std::string> ids;
+    for (const auto& child : children) ids.push_back(child.id);
+    Call what = ForkCall{.parent = std::move(parent), .children = std::move(children)};
+    auto response = co_await call(std::move(what));
+    if (response) co_return Result<void>{};
+    if (response.error().kind() == ErrorKind::kTimeout)
+      for (const auto& id : ids) forget(id);
+    co_return fail(std::move(response.error()));
+  }
+
+  Task<Result<void>> replace(std::string id, std::string winner) override {
+    Call what = ReplaceCall{.id = std::move(id), .winner = std::move(winner)};
+    auto response = co_await call(std::move(what));
+    if (!response) co_return fail(std::move(response.error()));
+    co_return Result<void>{};
+  }
+
   Task<Result<UniqueFd>> connect(std::string id) override {
     Call what = ConnectCall{std::move(id)};
     auto response = co_await call(std::move(what));

@@ -39,6 +39,8 @@ class Client {
   // Each fails with kUnavailable while the runtime is away, kTimeout after 30 s,
   // and otherwise with the driver's own error.
   virtual Task<Result<void>> create(SandboxSpec spec) = 0;
+  virtual Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) = 0;
+  virtual Task<Result<void>> replace(std::string id, std::string winner) = 0;
   virtual Task<Result<UniqueFd>> connect(std::string id) = 0;
   virtual Task<Result<void>> destroy(std::string id) = 0;
   virtual Task<Result<Usage>> usage(std::string id) = 0;

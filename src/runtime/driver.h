@@ -4,6 +4,7 @@
 // kernel or for a sandbox is a task, with a deadline, and others go on meanwhile.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -31,6 +32,9 @@ struct SandboxSpec {
   Limits limits;
   std::uint64_t account_memory_bytes = 0;  // limit of all the account's sandboxes; 0: none
 };
+
+// So many copies a fork may make at once.
+inline constexpr std::size_t kMostChildren = 32;
 
 struct Capabilities {
   std::string isolation;    // "namespace"
@@ -70,6 +74,12 @@ class Driver {
   // kNotFound: no such parent; kConflict: it has no session that can be forked; kTooLarge:
   // the session is too large for that; kTimeout: it did not come to its fork.
   virtual Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) = 0;
+
+  // The machine of the sandbox `winner` takes the place of that of `id`: from one moment to
+  // the next `id` names it, and nothing is called `winner` any more. The old one ends.
+  // kNotFound: either is not there; kConflict: they are on different templates, or of
+  // different accounts, or being forked.
+  virtual Result<void> replace(const std::string& id, const std::string& winner) = 0;
 
   // A new stream to the agent; the one given out before ends at once.
   virtual Result<UniqueFd> connect(std::string_view id) = 0;

@@ -167,6 +167,32 @@ Result<Call> create_from(Reader& reader) {
   return call;
 }
 
+Result<Call> fork_from(Reader& reader) {
+  ForkCall call;
+  call.parent = reader.sandbox_id("parent");
+  SandboxSpec spec;
+  spec.account = reader.safe_name("account");
+  spec.account_memory_bytes = reader.number("account_memory_bytes", kAccountMemory);
+  const auto limits = limits_from(reader.object("limits"));
+  const auto ids = reader.array("children");
+  WARREN_TRY(reader.finish());
+  if (!limits) return fail(limits.error());
+  spec.limits = *limits;
+  if (ids.empty() || ids.size() > kMostChildren) return fail(ErrorKind::kInvalid, "too many children, or none");
+  for (const auto& id : ids) {
+    if (!id.is_string() || !is_sandbox_id(id.get_string())) return fail(ErrorKind::kInvalid, "not a sandbox id");
+    spec.id = id.get_string();
+    call.children.push_back(spec);
+  }
+  return call;
+}
+
+Result<Call> replace_from(Reader& reader) {
+  ReplaceCall call{.id = reader.sandbox_id("id"), .winner = reader.sandbox_id("winner")};
+  WARREN_TRY(reader.finish());
+  return call;
+}
+
 template <typename IdCall>
 Result<Call> call_with_id(Reader& reader) {
   IdCall call{.id = reader.sandbox_id("id")};
@@ -277,6 +303,23 @@ struct RequestEncoder {
     object["account_memory_bytes"] = call.spec.account_memory_bytes;
     return object;
   }
+  json::object operator()(const ForkCall& call) const {
+    auto object = with("fork");
+    object["parent"] = call.parent;
+    json::array ids;
+    for (const auto& child : call.children) ids.emplace_back(child.id);
+    object["children"] = std::move(ids);
+    const SandboxSpec spec = call.children.empty() ? SandboxSpec() : call.children.front();
+    object["account"] = spec.account;
+    object["limits"] = to_json(spec.limits);
+    object["account_memory_bytes"] = spec.account_memory_bytes;
+    return object;
+  }
+  json::object operator()(const ReplaceCall& call) const {
+    auto object = with("replace", call.id);
+    object["winner"] = call.winner;
+    return object;
+  }
   json::object operator()(const ConnectCall& call) const { return with("connect", call.id); }
   json::object operator()(const DestroyCall& call) const { return with("destroy", call.id); }
   json::object operator()(const UsageCall& call) const { return with("usage", call.id); }
@@ -319,6 +362,8 @@ Result<Request> parse_request(std::string_view packet) {
   const auto op = reader.text("op", kLongestReason);
   auto call = [&]() -> Result<Call> {
     if (op == "create") return create_from(reader);
+    if (op == "fork") return fork_from(reader);
+    if (op == "replace") return replace_from(reader);
     if (op == "connect") return call_with_id<ConnectCall>(reader);
     if (op == "destroy") return call_with_id<DestroyCall>(reader);
     if (op == "usage") return call_with_id<UsageCall>(reader);

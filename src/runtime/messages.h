@@ -4,6 +4,8 @@
 // could be a path is refused, never guessed at.
 //
 //   server:  {"n":N,"op":"create","id":S,"account":S,"template":S,"limits":{…},"account_memory_bytes":N}
+//            {"n":N,"op":"fork","parent":S,"children":[S…],"account":S,"limits":{…},"account_memory_bytes":N}
+//            {"n":N,"op":"replace","id":S,"winner":S}
 //            {"n":N,"op":"connect"|"destroy"|"usage","id":S}   {"n":N,"op":"templates"}
 //   runtime: {"n":N,"ok":{…}}  {"n":N,"error":{"kind":S,"message":S}}
 //            {"known":[S…]}          in pieces, when the connection begins
@@ -31,6 +33,15 @@ inline constexpr std::size_t kIdsPerPacket = 1024;
 struct CreateCall {
   SandboxSpec spec;
 };
+// The children are on the parent's template, and alike but for their ids.
+struct ForkCall {
+  std::string parent;
+  std::vector<SandboxSpec> children;  // 1 to kMostChildren
+};
+struct ReplaceCall {
+  std::string id;
+  std::string winner;
+};
 struct ConnectCall {
   std::string id;
 };
@@ -41,7 +52,7 @@ struct UsageCall {
   std::string id;
 };
 struct TemplatesCall {};
-using Call = std::variant<CreateCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall>;
+using Call = std::variant<CreateCall, ForkCall, ReplaceCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall>;
 
 struct Request {
   std::uint64_t number = 0;  // chosen by the server, repeated in the reply

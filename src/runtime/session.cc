@@ -32,6 +32,18 @@ struct Caller {
     co_return done(std::move(created));
   }
 
+  Task<Outcome> operator()(ForkCall call) const {
+    auto forked = co_await shared.driver.fork(std::move(call.parent), std::move(call.children));
+    co_return done(std::move(forked));
+  }
+
+  Task<Outcome> operator()(ReplaceCall call) const {
+    auto replaced = shared.driver.replace(call.id, call.winner);
+    if (replaced) shared.exits.erase(call.id);
+    if (replaced) shared.exits.erase(call.winner);
+    co_return done(std::move(replaced));
+  }
+
   Task<Outcome> operator()(ConnectCall call) const {
     auto connection = shared.driver.connect(call.id);
     if (!connection) co_return done(fail(std::move(connection.error())));
@@ -59,6 +71,15 @@ struct Caller {
     co_return outcome;
   }
 };
+
+// The sandboxes that the call makes.
+std::vector<std::string> made_by(const Call& call) {
+  std::vector<std::string> ids;
+  if (const auto* create = std::get_if<CreateCall>(&call)) ids.push_back(create->spec.id);
+  if (const auto* fork = std::get_if<ForkCall>(&call))
+    for (const auto& child : fork->children) ids.push_back(child.id);
+  return ids;
+}
 
 std::string encode_reply(std::uint64_t number, Result<Answer> answer) {
   auto bytes = encode(FromRuntime(Reply{.number = number, .outcome = std::move(answer)}));
@@ -112,8 +133,7 @@ void Session::tell(const Exit& exit) { socket_->send(encode(FromRuntime(exit)));
 
 Task<void> Session::serve(std::shared_ptr<Session> self, Request request) {
   const Caller caller{self->shared_};
-  const auto* create = std::get_if<CreateCall>(&request.call);
-  std::string created = create ? create->spec.id : std::string();
+  std::vector<std::string> created = made_by(request.call);
   auto task = std::visit([&caller](auto&& call) { return caller(std::forward<decltype(call)>(call)); },
                          std::move(request.call));
   auto outcome = co_await std::move(task);
@@ -124,10 +144,12 @@ Task<void> Session::serve(std::shared_ptr<Session> self, Request request) {
   self->socket_->send(std::move(bytes), std::move(outcome.descriptors));
   --self->pending_;
   // A server that comes later was told of what there was then, without this one.
-  if (created.empty() || self->socket_->is_open()) co_return;
-  log::info("sandbox {}: its creator went away before it was there, ended", created);
-  const auto ended = co_await self->shared_.driver.destroy(std::move(created));
-  if (!ended) log::warn("{}", ended.error().message());
+  if (self->socket_->is_open()) co_return;
+  for (const auto& id : created) {
+    log::info("sandbox {}: its creator went away before it was there, ended", id);
+    const auto ended = co_await self->shared_.driver.destroy(id);
+    if (!ended) log::warn("{}", ended.error().message());
+  }
 }
 
 }  // namespace warren::runtime

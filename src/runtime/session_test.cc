@@ -31,6 +31,16 @@ class SlowDriver final : public Driver {
     made.push_back(spec.id);
     co_return Result<void>{};
   }
+  Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) override {
+    begun.push_back("fork " + parent);
+    co_await held(parent);
+    for (const auto& child : children) made.push_back(child.id);
+    co_return Result<void>{};
+  }
+  Result<void> replace(const std::string&, const std::string& winner) override {
+    std::erase(made, winner);
+    return {};
+  }
   Result<UniqueFd> connect(std::string_view) override {
     auto ends = linux_::socket_pair(linux_::SocketKind::kStream);
     if (!ends) return fail(ends.error());

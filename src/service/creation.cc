@@ -45,13 +45,17 @@ Result<void> Lifecycle::check(const Caller& caller, const CreateSpec& spec) cons
   return fail(ErrorKind::kInvalid, "isolation: expected auto, namespace or microvm");
 }
 
-Result<void> Lifecycle::check_room(const Caller& caller) const {
-  const auto own = alive_.find(caller.account_id);
-  if (own != alive_.end() && own->second >= options_.tier.max_sandboxes)
-    return fail(
-        ErrorKind::kLimited,
-        fmt::format("this account has {} sandboxes, as many as it may have: destroy one first", own->second));
-  if (all_alive_ + reaper_->pending() >= options_.max_sandboxes)
+Result<void> Lifecycle::check_room(const std::string& account_id, std::size_t more) const {
+  const auto own = alive_.find(account_id);
+  const std::size_t has = own == alive_.end() ? 0 : own->second;
+  const std::size_t most = options_.tier.max_sandboxes;
+  if (has >= most)
+    return fail(ErrorKind::kLimited,
+                fmt::format("this account has {} sandboxes, as many as it may have: destroy one first", has));
+  if (has + more > most)
+    return fail(ErrorKind::kLimited,
+                fmt::format("this account has {} sandboxes and may have {}: {} more are too many", has, most, more));
+  if (all_alive_ + reaper_->pending() + more > options_.max_sandboxes)
     return fail(ErrorKind::kLimited, "this server has as many sandboxes as it may have: try again later");
   return {};
 }
@@ -63,7 +67,7 @@ Task<Result<SandboxInfo>> Lifecycle::create(Caller caller, CreateSpec spec) {
   const std::string template_name = spec.template_name.value_or(std::string(kDefaultTemplate));
   WARREN_TRY_CO(co_await templates_->require(template_name));
   // After the last wait before it is counted.
-  WARREN_TRY_CO(check_room(caller));
+  WARREN_TRY_CO(check_room(caller.account_id, 1));
 
   auto sandbox = std::make_shared<LiveSandbox>();
   SandboxInfo& info = sandbox->info;
@@ -99,7 +103,7 @@ Task<void> Lifecycle::build(std::shared_ptr<LiveSandbox> sandbox, std::shared_pt
     sandbox->info.expires_at = sandbox->info.created_at + order->ttl;
     sandbox->last_call = parts_.time->now();
     sandbox->expires = sandbox->last_call + order->ttl;
-    made = promise(*sandbox);
+    made = promise({&sandbox, 1});
   }
   if (!made) {
     order->answer = fail(std::move(made).error());
@@ -107,8 +111,7 @@ Task<void> Lifecycle::build(std::shared_ptr<LiveSandbox> sandbox, std::shared_pt
     order->done->set();
     co_return;
   }
-  sandbox->phase = LiveSandbox::Phase::kThere;
-  if (const auto first = look(sandbox->info.id)) expiry_.watch(sandbox->info.id, *first);
+  hand_over(sandbox);
   order->answer = sandbox->info;
   order->done->set();
   // The waiter has been woken by now and runs before this goes on: if it has not
@@ -124,12 +127,7 @@ Task<void> Lifecycle::build(std::shared_ptr<LiveSandbox> sandbox, std::shared_pt
 }
 
 Task<Result<void>> Lifecycle::make(std::shared_ptr<LiveSandbox> sandbox) {
-  runtime::SandboxSpec machine;
-  machine.id = sandbox->info.id;
-  machine.account = sandbox->info.account_id;
-  machine.template_name = sandbox->info.template_name;
-  machine.limits = options_.tier.limits;
-  machine.account_memory_bytes = options_.tier.memory_bytes;
+  runtime::SandboxSpec machine = machine_of(sandbox->info);
   const auto runtime = runtime_;
   auto made = co_await runtime->create(std::move(machine));
   if (!made) {
@@ -150,22 +148,40 @@ Task<Result<void>> Lifecycle::make(std::shared_ptr<LiveSandbox> sandbox) {
                  died ? "the new sandbox did not start: " + sandbox->info.state_reason : error.message());
 }
 
-Result<void> Lifecycle::promise(const LiveSandbox& sandbox) {
-  if (!sandbox.is_alive())
-    return fail(ErrorKind::kUnavailable, "the new sandbox did not start: " + sandbox.info.state_reason);
-  const SandboxInfo& info = sandbox.info;
-  return rows_.insert(
-      {.id = info.id,
-       .account_id = info.account_id,
-       .name = info.name,
-       .template_name = info.template_name,
-       .isolation = info.isolation,
-       .fork_copies = info.fork_copies,
-       .egress = info.egress,
-       .ends_when_idle = info.persistent ? store::EndsWhenIdle::kNo : store::EndsWhenIdle::kYes,
-       .created_at = info.created_at,
-       .expires_at = info.expires_at,
-       .dead_reason = std::nullopt});
+runtime::SandboxSpec Lifecycle::machine_of(const SandboxInfo& info) const {
+  runtime::SandboxSpec machine;
+  machine.id = info.id;
+  machine.account = info.account_id;
+  machine.template_name = info.template_name;
+  machine.limits = options_.tier.limits;
+  machine.account_memory_bytes = options_.tier.memory_bytes;
+  return machine;
+}
+
+Result<void> Lifecycle::promise(std::span<const std::shared_ptr<LiveSandbox>> sandboxes) {
+  std::vector<store::SandboxRecord> rows;
+  for (const auto& sandbox : sandboxes) {
+    if (!sandbox->is_alive())
+      return fail(ErrorKind::kUnavailable, "the new sandbox did not start: " + sandbox->info.state_reason);
+    const SandboxInfo& info = sandbox->info;
+    rows.push_back({.id = info.id,
+                    .account_id = info.account_id,
+                    .name = info.name,
+                    .template_name = info.template_name,
+                    .isolation = info.isolation,
+                    .fork_copies = info.fork_copies,
+                    .egress = info.egress,
+                    .ends_when_idle = info.persistent ? store::EndsWhenIdle::kNo : store::EndsWhenIdle::kYes,
+                    .created_at = info.created_at,
+                    .expires_at = info.expires_at,
+                    .dead_reason = std::nullopt});
+  }
+  return rows_.insert(rows);
+}
+
+void Lifecycle::hand_over(const std::shared_ptr<LiveSandbox>& sandbox) {
+  sandbox->phase = LiveSandbox::Phase::kThere;
+  if (const auto first = look(sandbox->info.id)) expiry_.watch(sandbox->info.id, *first);
 }
 
 Task<void> Lifecycle::unmake(std::shared_ptr<LiveSandbox> sandbox) {

@@ -153,6 +153,28 @@ Task<Result<void>> FakeRuntime::create(runtime::SandboxSpec spec) {
   co_return Result<void>();
 }
 
+Task<Result<void>> FakeRuntime::fork(std::string parent, std::vector<runtime::SandboxSpec> children) {
+  co_await asio::post(executor_, asio::use_awaitable);
+  WARREN_TRY_CO(unless(fork_error));
+  if (!machines.contains(parent)) co_return fail(ErrorKind::kNotFound, "no such machine");
+  for (auto& child : children) {
+    FakeMachine machine = next_machine;
+    machine.spec = child;
+    machines[child.id] = std::move(machine);
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> FakeRuntime::replace(std::string id, std::string winner) {
+  co_await asio::post(executor_, asio::use_awaitable);
+  WARREN_TRY_CO(unless(replace_error));
+  if (!machines.contains(id) || !machines.contains(winner)) co_return fail(ErrorKind::kNotFound, "no such machine");
+  auto machine = std::move(machines[winner]);
+  machines.erase(winner);
+  machines[id] = std::move(machine);
+  co_return Result<void>();
+}
+
 Task<Result<UniqueFd>> FakeRuntime::connect(std::string id) {
   const auto self = shared_from_this();
   co_await asio::post(executor_, asio::use_awaitable);

@@ -105,6 +105,8 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   }
 
   Task<Result<void>> create(runtime::SandboxSpec spec) override;
+  Task<Result<void>> fork(std::string parent, std::vector<runtime::SandboxSpec> children) override;
+  Task<Result<void>> replace(std::string id, std::string winner) override;
   Task<Result<UniqueFd>> connect(std::string id) override;
   Task<Result<void>> destroy(std::string id) override;
   Task<Result<runtime::Usage>> usage(std::string id) override;
@@ -128,6 +130,8 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   // What the next machine is like.
   FakeMachine next_machine;
   std::optional<Error> create_error;
+  std::optional<Error> fork_error;
+  std::optional<Error> replace_error;
   std::optional<Error> destroy_error;
   std::size_t template_questions = 0;
   bool is_connected = true;

@@ -1,5 +1,6 @@
-// Which sandboxes there are, and their way from create to end. Implemented in three
-// files: lifecycle.cc (look-up, ends), creation.cc, and adoption.cc (what happens
+// Which sandboxes there are, and their way from create to end. Implemented in four
+// files: lifecycle.cc (look-up, ends), creation.cc, forking.cc (copies of what is there,
+// and one in another's place), and adoption.cc (what happens
 // when the server starts, and when the runtime or a machine goes or comes back).
 //
 // What a client was told of survives the end of this process: a sandbox's row is
@@ -9,12 +10,14 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "service/agent_links.h"
+#include "service/executions.h"
 #include "service/expiry.h"
 #include "service/live_sandbox.h"
 #include "service/reaper.h"
@@ -33,6 +36,8 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   void begin();
 
   Task<Result<SandboxInfo>> create(Caller caller, CreateSpec spec);
+  Task<Result<Forked>> fork(Admitted parent, ForkSpec spec);
+  Task<Result<Merged>> merge(Admitted parent, Admitted winner, MergeSpec spec);
   Task<Result<void>> destroy(Caller caller, std::string id);
 
   // kNotFound for what is not the caller's, or not yet or no longer there. What is
@@ -53,11 +58,23 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
 
   // creation.cc
   Result<void> check(const Caller& caller, const CreateSpec& spec) const;
-  Result<void> check_room(const Caller& caller) const;
+  // Whether the account may have so many more.
+  Result<void> check_room(const std::string& account_id, std::size_t more) const;
   Task<void> build(std::shared_ptr<LiveSandbox> sandbox, std::shared_ptr<Order> order);
   Task<Result<void>> make(std::shared_ptr<LiveSandbox> sandbox);
   Task<void> unmake(std::shared_ptr<LiveSandbox> sandbox);
-  Result<void> promise(const LiveSandbox& sandbox);
+  // Writes down what its client will be told, for all of them or for none.
+  Result<void> promise(std::span<const std::shared_ptr<LiveSandbox>> sandboxes);
+  runtime::SandboxSpec machine_of(const SandboxInfo& info) const;
+  // From here on it is its account's.
+  void hand_over(const std::shared_ptr<LiveSandbox>& sandbox);
+
+  // forking.cc
+  struct ForkOrder;
+  Task<void> run_fork(Admitted parent, std::shared_ptr<ForkOrder> order);
+  Task<Result<Forked>> make_children(Admitted& parent, ForkOrder& order);
+  Task<Result<boost::json::object>> copy(Admitted& parent, ForkOrder& order);
+  Task<Result<Merged>> replace(Admitted parent, Admitted winner);
 
   // adoption.cc
   runtime::Client::Events events();

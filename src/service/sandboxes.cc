@@ -53,6 +53,22 @@ class SandboxService final : public Sandboxes {
     co_return co_await lifecycle->destroy(std::move(caller), std::move(id));
   }
 
+  Task<Result<Forked>> fork(Caller caller, std::string id, ForkSpec spec) override {
+    auto admitted = admit(caller, id);
+    if (!admitted) co_return fail(std::move(admitted).error());
+    const auto lifecycle = lifecycle_;
+    co_return co_await lifecycle->fork(std::move(*admitted), spec);
+  }
+
+  Task<Result<Merged>> merge(Caller caller, std::string parent, MergeSpec spec) override {
+    auto into = admit(caller, parent);
+    if (!into) co_return fail(std::move(into).error());
+    auto winner = admit(caller, spec.winner);
+    if (!winner) co_return fail(std::move(winner).error());
+    const auto lifecycle = lifecycle_;
+    co_return co_await lifecycle->merge(std::move(*into), std::move(*winner), std::move(spec));
+  }
+
   Task<Result<std::shared_ptr<Execution>>> run_python(Caller caller, std::string id,
                                                       PythonCall call) override {
     auto admitted = admit(caller, id);

@@ -65,6 +65,27 @@ struct CreateSpec {
   bool persistent = false;
 };
 
+struct ForkSpec {
+  std::int64_t children = 1;  // 1 to 32, else kInvalid
+  bool keep_random = false;   // they draw the random numbers that the parent would have drawn
+};
+struct Forked {
+  std::vector<SandboxInfo> children;
+  // What the children do not have: "threads" (how many), "processes" (command lines),
+  // "descriptors" (which, and what they were). Absent where there is none.
+  boost::json::object not_copied;
+};
+
+struct MergeSpec {
+  std::string winner;
+  std::optional<std::string> mode;         // replace (if absent) or files
+  std::optional<std::string> on_conflict;  // of files: fail (if absent), ours or theirs
+};
+struct Merged {
+  SandboxInfo sandbox;                         // the parent
+  std::optional<boost::json::object> report;  // of files
+};
+
 struct PythonCall {
   std::string code;
   std::optional<std::int64_t> timeout_seconds;  // 1..3600, else kInvalid
@@ -195,6 +216,17 @@ class Sandboxes {
   virtual Result<SandboxInfo> get(const Caller& caller, std::string_view id) const = 0;
   virtual std::vector<SandboxInfo> list(const Caller& caller) const = 0;
   virtual Task<Result<void>> destroy(Caller caller, std::string id) = 0;
+
+  // Copies of the sandbox, files and Python session, ready for their first call: all of
+  // them or none. Waits for the Python calls that are before it. kConflict: the session
+  // cannot be forked; kTooLarge: it is too large for that.
+  virtual Task<Result<Forked>> fork(Caller caller, std::string id, ForkSpec spec) = 0;
+
+  // replace: the winner's machine takes the place of the parent's, whose calls end; nothing
+  // is called by the winner's id any more. files: what the winner has changed since the two
+  // were one is changed in the parent too. kConflict: they are on different templates, or,
+  // for files, what has changed in both.
+  virtual Task<Result<Merged>> merge(Caller caller, std::string parent, MergeSpec spec) = 0;
 
   virtual Task<Result<std::shared_ptr<Execution>>> run_python(Caller caller, std::string id, PythonCall call) = 0;
   virtual Task<Result<std::shared_ptr<Execution>>> run_bash(Caller caller, std::string id, BashCall call) = 0;

@@ -19,6 +19,13 @@ Result<void> SandboxRepository::insert(const SandboxRecord& sandbox) {
   return {};
 }
 
+Result<void> SandboxRepository::insert(std::span<const SandboxRecord> sandboxes) {
+  return database_.transaction([&]() -> Result<void> {
+    for (const auto& sandbox : sandboxes) WARREN_TRY(insert(sandbox));
+    return {};
+  });
+}
+
 Result<std::vector<SandboxRecord>> SandboxRepository::all() const {
   auto rows = database_.run(
       "SELECT id, account_id, name, template_name, isolation, fork_copies, egress, persistent, created_ms, "

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,8 @@ class SandboxRepository {
 
   // kConflict if the id is taken or there is no such account.
   Result<void> insert(const SandboxRecord& sandbox);
+  // All of them or none.
+  Result<void> insert(std::span<const SandboxRecord> sandboxes);
   // Oldest first.
   Result<std::vector<SandboxRecord>> all() const;
   // Keeps the first reason; nothing happens if there is no such row.

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import threading
 
 import pytest
 
@@ -83,6 +84,35 @@ def test_create_names_the_argument_that_is_wrong(client, body, word):
     before = client.ids()
     assert_clear(client.request("POST", "/v1/sandboxes", body), 400, word)
     assert word in client.tool_error("create_sandbox", **body)
+    assert client.ids() == before
+
+
+EGRESS = [(None, False), (False, False), ("none", False), (True, True), ("open", True), (["pypi.org"], True), ([], True),
+          ({"allow": ["pypi.org"]}, True)]
+
+
+@pytest.mark.parametrize("wish,told", EGRESS, ids=[str(w) for w, _ in EGRESS])
+def test_whatever_egress_is_asked_for_there_is_none_and_that_is_told(client, wish, told):
+    made = client.create(egress=wish)
+    result = client.tool("create_sandbox", egress=wish)
+    answer = result["structuredContent"]
+    try:
+        assert made.info["egress"] == answer["egress"] == "none"
+        assert ("egress" in "".join(made.info.get("notes", []))) is told
+        assert ("no network" in answer.get("egress_note", "")) is told
+        assert ("note: egress" in result["content"][0]["text"]) is told
+        assert client.sandbox(answer["sandbox_id"]).refresh()["egress"] == "none"
+    finally:
+        made.destroy()
+        client.sandbox(answer["sandbox_id"]).destroy()
+
+
+@pytest.mark.parametrize("wish", [0, 1, 12, -1, 1.5, 10**30])
+def test_an_egress_that_is_no_wish_is_refused_with_what_is_taken(client, wish):
+    before = client.ids()
+    assert_clear(client.request("POST", "/v1/sandboxes", {"egress": wish}), 400, "egress", "true", "open", "none", "policy")
+    sentence = client.tool_error("create_sandbox", egress=wish)
+    assert all(word in sentence for word in ("egress", "true", "open", "none", "policy")), sentence
     assert client.ids() == before
 
 
@@ -343,3 +373,37 @@ def test_a_dead_agent_is_told_in_both_faces_and_its_sandbox_can_be_destroyed(war
     assert not sandbox.exists()
     assert sibling.python_ok("print(kept)") == "1\n"
     make_sandbox().works()
+
+
+@pytest.mark.parametrize("tool,arguments", [
+    ("run_bash", {"command": "touch /tmp/up; sleep 600"}),
+    ("run_python", {"code": "open('/tmp/up', 'w').close(); import time; time.sleep(600)"})])
+def test_mcp_an_agent_that_dies_under_a_call_is_told_by_that_call(warren, client, make_sandbox, tool, arguments):
+    sandbox, sibling = make_sandbox(), make_sandbox()
+    sibling.python_ok("kept = 1")
+    agent = agent_pid(warren, sandbox)
+    results = []
+    caller = threading.Thread(target=lambda: results.append(client.tool(tool, sandbox_id=sandbox.id, wait=BOUND, **arguments)))
+    caller.start()
+    eventually(lambda: sandbox.get_status("/tmp/up") == 200, BOUND, "the call's beginning")
+    os.kill(agent, signal.SIGKILL)
+    caller.join(BOUND)
+    assert len(results) == 1, "the call has no answer"
+    assert_tells_of_the_dead_agent(results[0])
+    # So do calls that come later, of every kind.
+    for later, more in (("run_python", {"code": "1"}), ("run_bash", {"command": "true"}), ("list_files", {}),
+                        ("upload", {"path": "/root/x", "content_base64": "eA=="}), ("download", {"path": "/root/x"})):
+        assert_tells_of_the_dead_agent(client.tool(later, sandbox_id=sandbox.id, wait=BOUND, **more))
+    assert sibling.python_ok("print(kept)") == "1\n"
+    make_sandbox().works()
+    listed = client.tool("list_sandboxes")["structuredContent"]["sandboxes"]
+    assert [(one["state"], "SIGKILL" in one["state_reason"]) for one in listed if one["sandbox_id"] == sandbox.id] == [("dead", True)]
+    assert client.tool("destroy_sandbox", sandbox_id=sandbox.id)["structuredContent"]["destroyed"] is True
+    assert not sandbox.exists()
+
+
+def assert_tells_of_the_dead_agent(result):
+    assert result["isError"] is True and "structuredContent" not in result, result
+    text = "".join(block["text"] for block in result["content"])
+    assert "process 1" in text and "SIGKILL" in text and "create a new one" in text, text
+    assert result["_meta"]["warren/error"] in ("unavailable", "conflict"), result

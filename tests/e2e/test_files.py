@@ -105,12 +105,13 @@ HOST_SECRET = "only-the-host-has-this"
 
 @pytest.fixture
 def host_file():
-    """A file on the host that everyone there may read."""
+    """A file on the host that everyone there may read, change and remove."""
     with tempfile.TemporaryDirectory(prefix="warren-host-file-") as folder:
-        os.chmod(folder, 0o755)
+        os.chmod(folder, 0o777)
         path = os.path.join(folder, "secret")
         with open(path, "w") as file:
             file.write(HOST_SECRET)
+        os.chmod(path, 0o666)
         yield path
 
 
@@ -131,6 +132,93 @@ def test_links_and_dots_never_reach_the_host(sandbox, host_file):
         assert answer.status < 500, (path, answer.body)
         with open(host_file) as file:
             assert file.read() == HOST_SECRET, path
+
+
+def ways_out(path):
+    """The command that lays links in a sandbox, and ways to say a path of the host's in there."""
+    up = "../" * 30
+    lay = (f"ln -sfn {path} /root/link; ln -sfn {os.path.dirname(path)} /root/folder; ln -sfn / /root/rootlink; "
+           f"ln -sfn ../../../../../../.. /root/up; ln -sfn /proc/1/root /root/first; mkdir -p /root/a")
+    name = os.path.basename(path)
+    return lay, [path, "/root/link", f"/root/folder/{name}", f"folder/{name}", f"/root/rootlink{path}", f"/root/up{path}",
+                 f"/root/{up}{path}", f"{up}{path}", f"a/{up}{path}", f"/..{path}", f"/root/a/..//../..{path}",
+                 f"/root/first{path}", f"/root/first/..{path}", f"/proc/1/root{path}", f"/proc/self/root{path}",
+                 f"/proc/1/cwd{path}", f"/proc/self/cwd/..{path}", f"/proc/thread-self/root/..{path}"]
+
+
+def list_path(sandbox, path):
+    return f"{sandbox.path}/list?path={urllib.parse.quote(path, safe='')}"
+
+
+def assert_untouched(path, content):
+    with open(path) as file:
+        assert file.read() == content
+    assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
+
+
+def test_no_folder_of_the_host_s_is_listed(sandbox, host_file):
+    lay, paths = ways_out(host_file)
+    sandbox.bash_ok(lay)
+    for path in map(os.path.dirname, paths):
+        answer = sandbox.client.request("GET", list_path(sandbox, path))
+        assert answer.status in (200, 400, 403, 404), (path, answer.body)
+        listed = sandbox.client.tool("list_files", sandbox_id=sandbox.id, path=path)
+        assert (answer.status == 200) is not listed.get("isError", False), (path, listed)
+        for entries in (answer.json().get("entries", []), listed.get("structuredContent", {}).get("entries", [])):
+            assert "secret" not in [entry["name"] for entry in entries], path
+    # What is listed is the sandbox's own.
+    sandbox.bash_ok(f"mkdir -p {os.path.dirname(host_file)}; touch {os.path.dirname(host_file)}/own")
+    for path in ("/root/folder", f"/root/up{os.path.dirname(host_file)}"):
+        assert [e["name"] for e in sandbox.client.expect(200, "GET", list_path(sandbox, path)).json()["entries"]] == ["own"]
+
+
+def test_nothing_of_the_host_s_is_deleted(sandbox, host_file):
+    lay, paths = ways_out(host_file)
+    for path in paths + [os.path.dirname(path) for path in paths]:
+        sandbox.bash_ok(lay)
+        answer = sandbox.client.request("DELETE", sandbox.file_path(path))
+        assert answer.status in (204, 400, 403, 404, 409), (path, answer.status, answer.body)
+        assert_untouched(host_file, HOST_SECRET)
+    # A link itself goes, what it names stays.
+    sandbox.bash_ok("touch /root/target; ln -sfn target /root/link")
+    sandbox.delete("/root/link")
+    assert sandbox.bash_ok("cd /root; ls link target 2>/dev/null; true") == "target\n"
+    sandbox.works()
+
+
+def test_over_mcp_links_and_dots_never_reach_the_host(sandbox, host_file):
+    client = sandbox.client
+    lay, paths = ways_out(host_file)
+    for path in paths:
+        sandbox.bash_ok(f"rm -rf {os.path.dirname(host_file)}; {lay}")
+        assert client.tool_error("download", sandbox_id=sandbox.id, path=path)
+        sent = client.tool("upload", sandbox_id=sandbox.id, path=path, content_base64="b3duCg==")
+        assert_untouched(host_file, HOST_SECRET)
+        got = client.tool("download", sandbox_id=sandbox.id, path=path)
+        assert got.get("isError", False) is sent.get("isError", False), path
+        if not got.get("isError"):  # a file of that name in the sandbox's own root
+            assert base64.b64decode(got["structuredContent"]["content_base64"]) == b"own\n", path
+    sandbox.works()
+
+
+def test_over_both_faces_a_sibling_s_files_are_out_of_reach(warren, make_sandbox):
+    one, other = make_sandbox(), make_sandbox()
+    client = other.client
+    one.bash_ok("mkdir /root/folder; echo theirs > /root/folder/mine")
+    upper = f"{warren.home}/pool/uppers/{one.id}"
+    ways = [f"/root/../../{one.id}/root", f"/proc/1/root/../../{one.id}/root", f"/proc/1/cwd/../{one.id}/root", f"/../{one.id}/root",
+            f"{upper}/data/root", f"../../..{upper}/data/root", f"/proc/1/root{upper}/data/root", "/lower0/root", "/upper/data/root"]
+    other.bash_ok("".join(f"ln -s {way} /root/link{i}; " for i, way in enumerate(ways)))
+    for folder in [f"{way}/folder" for way in ways] + [f"/root/link{i}/folder" for i in range(len(ways))]:
+        path = f"{folder}/mine"
+        assert other.get_status(path) in (400, 403, 404), path
+        assert client.request("GET", list_path(other, folder)).status in (400, 403, 404), path
+        assert client.request("DELETE", other.file_path(path)).status in (400, 403, 404), path
+        assert client.tool_error("download", sandbox_id=other.id, path=path)
+        assert client.tool_error("list_files", sandbox_id=other.id, path=folder)
+        client.tool("upload", sandbox_id=other.id, path=path, content_base64="b3duCg==")
+        other.bash_ok(f"rm -rf /{one.id} {warren.home} /lower0 /upper")  # what the upload made in its own root
+        assert one.bash_ok("cat /root/folder/*; ls /root/folder") == "theirs\nmine\n", path
 
 
 def test_a_link_at_the_end_is_followed_inside_the_sandbox(sandbox):

@@ -50,17 +50,63 @@ def test_the_database_holds_no_key(warren):
     assert found == []
 
 
-def test_nothing_of_a_client_is_in_the_logs(warren, client, sandbox):
-    words = ["s3cretcommand", "s3cretcode", "s3cretvalue", "s3cretcontent", "s3cretfile", "s3cretoutput"]
-    sandbox.bash("echo s3cretcommand", env={"TOKEN": "s3cretvalue"})
-    sandbox.python("print('s3cret' + 'output'); 's3cretcode'; 1/0")
+def say_secrets(warren):
+    """Says words in every way that a client has to say something; returns them."""
+    client, sandbox = warren.client, warren.client.create(name="s3cretname")
+    sandbox.bash("echo s3cretcommand", env={"TOKEN": "s3cretvalue"}, cwd="/tmp")
+    client.request("POST", sandbox.path + "/exec", {"code": "s3cretcode", "cwd": "/s3cretfolder"})
+    sandbox.python("print('s3cret' + 'output'); 's3cretcode'; 1/0", env={"TOKEN": "s3cretvalue"})
+    sandbox.python("import os; print('s3cret' + 'output'); os._exit(3)")
+    sandbox.bash("sleep 60 # s3cretcommand", timeout_seconds=1)
     sandbox.put("/root/s3cretfile", b"s3cretcontent")
     sandbox.get("/root/s3cretfile")
-    client.tool("run_bash", sandbox_id=sandbox.id, command="echo s3cretcommand; exit 3")
-    client.tool_error("upload", sandbox_id=sandbox.id, path="/root/s3cretfile", content_base64="s3cretcontent!")
-    client.request("POST", sandbox.path + "/exec", b'{"code": "s3cretcode", ')
+    client.request("GET", f"{sandbox.path}/list?path=/root/s3cretfolder")
+    client.request("GET", sandbox.file_path("/root/s3cretfile/s3cretfile"))
+    sandbox.delete("/root/s3cretfile")
+    stream = sandbox.exec_stream("echo s3cretcommand; sleep 60", "bash", env={"TOKEN": "s3cretvalue"})
+    stream.wait_for_output(b"s3cretcommand")
+    stream.cut()
+    tools = [("run_bash", {"command": "echo s3cretcommand; exit 3", "env": {"TOKEN": "s3cretvalue"}}),
+             ("run_bash", {"command": 7, "env": {"TOKEN": ["s3cretvalue"]}}), ("run_bash", {"command": "true", "cwd": "/s3cretfolder"}),
+             ("run_python", {"code": "'s3cretcode'; 1/0"}), ("run_python", {"code": "x", "s3cretvalue": 1}),
+             ("upload", {"path": "/root/s3cretfile", "content_base64": "s3cretcontent!"}),
+             ("upload", {"path": "/root/s3cretfile", "content_base64": "czNjcmV0Y29udGVudA=="}),
+             ("download", {"path": "/root/s3cretfile"}), ("download", {"path": "/root/s3cretfolder"}),
+             ("list_files", {"path": "/root/s3cretfolder"})]
+    for name, arguments in tools:
+        client.tool(name, sandbox_id=sandbox.id, **arguments)
+    client.rpc("tools/call", {"name": "s3crettool", "arguments": {"code": "s3cretcode"}})
+    client.rpc("s3cretmethod", {"code": "s3cretcode"})
+    for path in (sandbox.path + "/exec", "/v1/sandboxes", "/mcp"):
+        client.request("POST", path, b'{"code": "s3cretcode", ')
+        client.request("POST", path, b'{"s3cretvalue": "s3cretcode"}')
+    client.request("GET", "/v1/s3cretpath?s3cretquery", headers={"X-Token": "s3cretvalue", "Cookie": "s3cretvalue"})
     Client(warren.url, "wrn_aaaaaaaa_s3cretkey").request("GET", "/v1/sandboxes")
+    made, _ = warren.new_key("s3cretlabel")
+    Client(warren.url, made).request("GET", "/v1/sandboxes")
+    for arguments in (["exec", sandbox.id, "echo s3cretcommand"], ["python", sandbox.id, "-c", "'s3cretcode'"]):
+        warren.command("sandbox", *arguments)
+    warren.command("mcp", input='{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_bash",'
+                                '"arguments":{"command":"echo s3cretcommand"}}}\n')
+    sandbox.destroy()
+    return ["s3cret", "czNjcmV0", made.split("_")[-1], warren.key.split("_")[-1]]
+
+
+def assert_log_without(warren, words):
     with open(warren.log_path, errors="replace") as file:
         log = file.read()
-    for word in words + ["s3cretkey", warren.key.split("_")[-1]]:
-        assert word not in log
+    for word in words:
+        assert word not in log, next(line for line in log.splitlines() if word in line)
+    return log
+
+
+def test_nothing_of_a_client_is_in_the_logs(warren):
+    assert_log_without(warren, say_secrets(warren))
+
+
+def test_nor_is_it_in_the_most_talkative_ones(start_server):
+    warren = start_server(server={"log_level": "trace"})
+    words = say_secrets(warren)
+    sandbox = warren.client.create()
+    warren.stop()  # what is said about the end counts as well
+    assert sandbox.id in assert_log_without(warren, words)

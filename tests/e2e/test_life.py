@@ -148,9 +148,28 @@ def books(warren):
         "loop devices": len(host.loop_devices_of(warren.home)),
         "interfaces": host.interfaces(),
         "uppers": warren.uppers(),
+        "quota groups": warren.quota_groups(),
         "runtime descriptors": host.descriptors(runtime),
         "server descriptors": host.descriptors(server),
     }
+
+
+def settled_books(warren):
+    """The books once nothing of any sandbox is there."""
+    def empty():
+        return not (warren.agents() or warren.uppers() or [path for path in warren.cgroup_folders() if "/acc_" in path]
+                    or len(warren.quota_groups()) > 1 + len(warren.templates_sandboxes()))
+
+    eventually(empty, 120, "the end of all that the sandboxes had")
+    return books(warren)
+
+
+def assert_settles_to(warren, before):
+    settled_books(warren)
+    try:
+        eventually(lambda: books(warren) == before, 60)
+    except AssertionError:
+        assert books(warren) == before
 
 
 @pytest.mark.parametrize("rounds,at_once", [(125, 8)])
@@ -163,18 +182,14 @@ def test_a_thousand_created_and_destroyed_leave_nothing(start_server, rounds, at
         sandbox.destroy()
 
     in_parallel([one] * at_once)  # whatever is made once and kept is made now
-    eventually(lambda: not warren.agents(), 30)
-    before = books(warren)
+    before = settled_books(warren)
     memory = host.anonymous_bytes(warren.runtime_pid), host.anonymous_bytes(warren.server_pid)
     started = time.monotonic()
     for _ in range(rounds):
         in_parallel([one] * at_once)
     took = time.monotonic() - started
     print(f"{rounds * at_once} created and destroyed in {took:.1f} s")
-    try:
-        eventually(lambda: books(warren) == before, 60)
-    except AssertionError:
-        assert books(warren) == before
+    assert_settles_to(warren, before)
     grown = (host.anonymous_bytes(warren.runtime_pid) - memory[0], host.anonymous_bytes(warren.server_pid) - memory[1])
     assert max(grown) < 16 << 20, f"runtime and server grew by {grown} bytes"
     client.create().works()
@@ -193,11 +208,7 @@ def test_used_sandboxes_leave_nothing_either(start_server):
         stream.cut()
 
     in_parallel([one] * 4)
-    eventually(lambda: not warren.agents(), 30)
-    before = books(warren)
+    before = settled_books(warren)
     for _ in range(10):
         in_parallel([one] * 4)
-    try:
-        eventually(lambda: books(warren) == before, 60)
-    except AssertionError:
-        assert books(warren) == before
+    assert_settles_to(warren, before)

@@ -152,6 +152,23 @@ def test_the_current_era_begins_with_whatever_it_wants(wire):
     assert isinstance(answer["result"]["structuredContent"]["sandboxes"], list)
 
 
+def test_the_tools_of_the_current_era_may_be_kept_for_a_time(wire):
+    status, _, answer = wire.modern("tools/list")
+    result = answer["result"]
+    assert status == 200 and result["resultType"] == "complete"
+    assert isinstance(result["ttlMs"], int) and result["ttlMs"] > 0
+    assert result["cacheScope"] in ("public", "private") and "nextCursor" not in result
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "warren"
+    # The same list for all eras and each time, so that what is kept is right.
+    _, _, again = wire.modern("tools/list", {"cursor": None})
+    _, _, legacy = wire.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert result["tools"] == again["result"]["tools"] == legacy["result"]["tools"]
+    assert {"resultType", "ttlMs", "cacheScope", "_meta"}.isdisjoint(legacy["result"])
+    # What a call answers is of that moment.
+    _, _, called = wire.modern("tools/call", {"name": "list_sandboxes", "arguments": {}}, name="list_sandboxes")
+    assert {"ttlMs", "cacheScope"}.isdisjoint(called["result"])
+
+
 def test_what_the_current_era_refuses(wire):
     assert [code(wire.modern(method)) for method in ("ping", "initialize", "logging/setLevel")] == [(404, -32601)] * 3
     assert code(wire.modern("tools/list", Mcp_Method="tools/call")) == (400, -32020)
@@ -185,6 +202,59 @@ def test_a_slow_call_is_a_stream_only_for_who_takes_one(wire, sandbox):
     assert json.loads(body)["result"]["structuredContent"]["stdout"] == "done\n"
     _, headers, body = wire.send("POST", call, Accept="application/json, text/event-stream")
     assert headers["Content-Type"] == "text/event-stream" and b'"stdout":"done\\n"' in body
+
+
+class SlowCall:
+    """A call over HTTP that prints nothing and lasts until somebody makes a file; its stream is read line by line."""
+
+    def __init__(self, wire, sandbox, tool, gate, token, modern):
+        wait = f"import os, time\nwhile not os.path.exists('{gate}'): time.sleep(0.05)"
+        arguments = ({"code": wait} if tool == "run_python" else
+                     {"command": f"until [ -e {gate} ]; do sleep 0.05; done"})
+        params = {"name": tool, "arguments": {"sandbox_id": sandbox.id, **arguments}, "_meta": dict(META) if modern else {}}
+        headers = {"Authorization": f"Bearer {wire.key}", "Content-Type": "application/json",
+                   "Accept": "application/json, text/event-stream"}
+        if token:
+            params["_meta"]["progressToken"] = token
+        if modern:
+            headers |= {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool}
+        self.token = token
+        self.connection = http.client.HTTPConnection(wire.host, wire.port, timeout=60)
+        self.connection.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": params}), headers)
+        self.response = self.connection.getresponse()
+        assert (self.response.status, self.response.headers["Content-Type"]) == (200, "text/event-stream")
+
+    def sign_of_life(self):
+        """What is said first, by a server that has nothing to tell: progress or, unasked, a comment."""
+        while line := self.response.readline():
+            if line.startswith(b":"):
+                if not self.token:
+                    return True
+            elif line.startswith(b"data:") and line[5:].strip():
+                message = json.loads(line[5:])
+                assert self.token and message["method"] == "notifications/progress", message
+                params = message["params"]
+                assert params["progressToken"] == self.token and "running" in params["message"] and params["progress"] > 1
+                return True
+        return False
+
+    def result(self):
+        answers = [json.loads(line[5:]) for line in self.response.read().splitlines() if line.startswith(b"data:") and line[5:].strip()]
+        self.connection.close()
+        assert answers[-1]["id"] == "slow", answers
+        return answers[-1]["result"]["structuredContent"]
+
+
+def test_slow_calls_that_print_nothing_are_kept_alive(wire, make_sandbox):
+    kinds = [(tool, token, modern) for tool in ("run_bash", "run_python") for token in ("word", 7, None)
+             for modern in (True, False)]
+    sandboxes = [make_sandbox() for _ in kinds]
+    calls = [SlowCall(wire, one, tool, "/root/go", token, modern) for one, (tool, token, modern) in zip(sandboxes, kinds)]
+    for call, kind in zip(calls, kinds):
+        assert call.sign_of_life(), f"{kind}: it ended without a sign of life"
+    for one, call in zip(sandboxes, calls):
+        one.put("/root/go", b"")
+        assert call.result()["exit_code"] == 0
 
 
 def test_a_batch_of_the_revision_that_has_them(wire):

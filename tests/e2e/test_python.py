@@ -1,7 +1,14 @@
 """The Python session over REST: state, results, figures, deadlines and deaths."""
 
 import base64
+import hashlib
+import json
+import re
+import struct
 import threading
+import zlib
+
+import pytest
 
 import host
 from warren_client import bytes_of
@@ -210,15 +217,47 @@ def test_a_flood_is_streamed_in_bounded_memory(warren, sandbox):
     assert host.peak_bytes(server) - before < 64 << 20
 
 
-def test_a_flood_over_mcp_says_that_it_was_cut(sandbox):
-    result = sandbox.client.tool("run_python", sandbox_id=sandbox.id,
-                                 code="print('first')\nprint('x' * 100_000_000)\nprint('last')")
+FLOODS = {
+    "run_python": {"code": "import sys\nfor stream in sys.stdout, sys.stderr:\n"
+                           "  print('first', file=stream)\n"
+                           "  for _ in range(1_000_000): stream.write('x' * 99 + '\\n')\n"
+                           "  print('last', file=stream)"},
+    "run_bash": {"command": "for fd in 1 2; do (echo first; yes xxxxxxxxx | head -c 100000000; echo last) >&$fd; done"},
+}
+
+
+@pytest.mark.parametrize("tool", FLOODS)
+def test_a_flood_over_mcp_is_cut_and_said_to_be_in_bounded_memory(warren, sandbox, tool):
+    sandbox.works()
+    server = warren.server_pid
+    host.reset_peak(server)
+    before = host.resident_bytes(server)
+    result = sandbox.client.tool(tool, sandbox_id=sandbox.id, **FLOODS[tool])
+    assert host.peak_bytes(server) - before < 32 << 20
     answer = result["structuredContent"]
     assert answer["truncated"] is True and answer["exit_code"] == 0
-    assert len(answer["stdout"]) < 40_000
-    assert answer["stdout"].startswith("first\n") and answer["stdout"].endswith("last\n")
-    assert any("left out" in c["text"] for c in result["content"] if c["type"] == "text")
+    text = "".join(c["text"] for c in result["content"] if c["type"] == "text")
+    for stream in "stdout", "stderr":
+        cut, file = answer[stream], answer[f"{stream}_file"]
+        # 20 kB, and a line that says what is missing.
+        assert 20_000 <= len(cut) < 20_300
+        assert cut.startswith("first\n") and cut.endswith("last\n")
+        head, note, tail = re.fullmatch(r"(.*)\n\[\.\.\. (.*) \.\.\.\]\n(.*)", cut, re.DOTALL).groups()
+        left_out = 100_000_011 - len(head) - len(tail)
+        assert note == f"{left_out} bytes left out here; the whole output is in {file}"
+        assert note in text
+        assert sandbox.bash_ok(f"stat -c %s {file}; head -c {len(head)} {file} | sha256sum").splitlines() == [
+            "100000011", f"{hashlib.sha256(head.encode()).hexdigest()}  -"]
     sandbox.works()
+
+
+@pytest.mark.parametrize("size,cut", [(20_000, False), (20_001, True)])
+def test_over_mcp_each_stream_is_cut_beyond_20_kb_and_not_before(sandbox, size, cut):
+    print_both = f"head -c {size} /dev/zero | tr '\\0' a; head -c 20000 /dev/zero | tr '\\0' b >&2"
+    answer = sandbox.client.tool("run_bash", sandbox_id=sandbox.id, command=print_both)["structuredContent"]
+    assert answer["truncated"] is cut and ("stdout_file" in answer) is cut, answer
+    assert (answer["stdout"] == "a" * size) is not cut and 20_000 <= len(answer["stdout"]) < 20_300
+    assert answer["stderr"] == "b" * 20_000 and "stderr_file" not in answer
 
 
 def test_rich_values_come_as_mime_bundles(sandbox):
@@ -246,6 +285,45 @@ def test_figures_come_back_once(make_sandbox):
     assert figures(sandbox.python("1")) == []
     run = sandbox.python("for i in range(3):\n  plt.figure(); plt.plot([i, 2])", wait=BOUND)
     assert len(figures(run)) == 3
+
+
+def assert_a_picture(png):
+    """A whole PNG with something drawn in it: signature, chunks with their checksums, pixels of more than one colour."""
+    assert png.startswith(PNG)
+    chunks, at = [], len(PNG)
+    while at < len(png):
+        size, = struct.unpack_from(">I", png, at)
+        kind, data = png[at + 4:at + 8], png[at + 8:at + 8 + size]
+        assert struct.unpack_from(">I", png, at + 8 + size)[0] == zlib.crc32(kind + data)
+        chunks.append((kind, data))
+        at += 12 + size
+    assert chunks[0][0] == b"IHDR" and chunks[-1] == (b"IEND", b"")
+    width, height = struct.unpack_from(">II", chunks[0][1])
+    assert width > 100 and height > 100
+    pixels = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
+    assert len(pixels) > width * height and len(set(pixels)) > 10
+
+
+def test_a_figure_over_mcp_is_image_content_once(make_sandbox):
+    sandbox = make_sandbox(template="python-datasci")
+
+    def run(code):
+        result = sandbox.client.tool("run_python", sandbox_id=sandbox.id, code=code, timeout_seconds=BOUND)
+        assert not result.get("isError"), result
+        return result, [block for block in result["content"] if block["type"] == "image"]
+
+    result, images = run("import matplotlib.pyplot as plt\nprint('drawn')\nplt.bar(['a', 'b'], [1, 2])")
+    assert [block["type"] for block in result["content"]] == ["text", "image"], result
+    assert images[0]["mimeType"] == "image/png"
+    data = images[0]["data"]
+    assert_a_picture(base64.b64decode(data, validate=True))
+    # The structure says that it is there, and nothing else repeats its bytes.
+    answer = result["structuredContent"]
+    assert answer["stdout"] == "drawn\n"
+    assert answer["images"] == [{"mime_type": "image/png", "size": len(base64.b64decode(data))}]
+    assert data[:200] not in result["content"][0]["text"] and data[:200] not in json.dumps(answer)
+    assert run("plt.plot([1, 2, 3]); plt.show()")[1] and not run("1")[1]
+    assert len(run("for i in range(3):\n  plt.figure(); plt.plot([i, 2])")[1]) == 3
 
 
 def test_data_frames_come_as_html(make_sandbox):

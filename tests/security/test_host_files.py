@@ -34,6 +34,72 @@ def test_mounts_tell_no_host_path_and_are_few(warren, probe):
     assert "nosuid" in found["mounts"]["/proc"]["options"]
 
 
+DEVICE = "devtmpfs|tmpfs"  # as the host's /dev is
+INERT = {"nosuid", "nodev", "noexec"}
+# Every mount there may be: its type, and the flags that it must have. Those that only some kernels have something to mask
+# for need not be there.
+MOUNTS = {
+    "/": ("overlay", {"nosuid", "nodev"}),
+    "/proc": ("proc", INERT),
+    "/dev": ("tmpfs", {"nosuid", "noexec"}),
+    "/dev/pts": ("devpts", {"nosuid", "noexec"}),
+    "/dev/shm": ("tmpfs", {"nosuid", "nodev"}),
+    "/sys": ("tmpfs", {"ro"} | INERT),
+    **{f"/sys/devices/system/{name}": ("sysfs", {"ro"} | INERT) for name in ("cpu", "node")},
+    **{f"/proc/{name}": ("proc", {"ro"} | INERT) for name in ("bus", "fs", "irq", "sys")},
+    **{f"/proc/{name}": ("tmpfs", {"ro"} | INERT) for name in ("acpi", "asound", "driver", "dynamic_debug", "scsi")},
+    # One device each: what is there, not what could be put there.
+    **{f"/dev/{name}": (DEVICE, set()) for name in ("null", "zero", "full", "random", "urandom", "tty")},
+    **{f"/proc/{name}": (DEVICE, set()) for name in (
+        "config.gz", "interrupts", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg", "latency_stats",
+        "modules", "sched_debug", "softirqs", "sysrq-trigger", "timer_list", "vmallocinfo")},
+}
+ALWAYS = ("/", "/proc", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/dev", "/dev/pts", "/dev/shm", "/sys",
+          "/sys/devices/system/cpu", "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+
+
+def mounts_inside(text):
+    """Of /proc/self/mountinfo: where, type, flags, and what of its file system is mounted there (proc_pid_mountinfo(5))."""
+    for line in text.splitlines():
+        fields = line.split()
+        yield fields[4], fields[fields.index("-") + 1], set(fields[5].split(",")), fields[3]
+
+
+@pytest.mark.parametrize("by", ["a command", "the Python session"])
+def test_every_mount_has_the_flags_it_should_have(sandbox, by):
+    text = (sandbox.bash_ok("cat /proc/self/mountinfo") if by == "a command" else
+            sandbox.python_ok("print(open('/proc/self/mountinfo').read(), end='')"))
+    found = list(mounts_inside(text))
+    places = [where for where, _, _, _ in found]
+    assert len(places) == len(set(places)), "something is mounted over another mount"
+    assert set(ALWAYS) <= set(places) <= set(MOUNTS), set(places) ^ set(MOUNTS)
+    for where, kind, flags, root in found:
+        expected, needed = MOUNTS[where]
+        assert kind in expected.split("|") and needed <= flags, (where, kind, flags)
+        if expected == DEVICE:  # one harmless device of the host's, not its folder
+            assert root == (where.removeprefix("/dev") if where.startswith("/dev/") else "/null"), (where, root)
+        else:
+            part = where if kind in ("proc", "sysfs") else ""
+            assert root == (part.removeprefix("/sys" if kind == "sysfs" else "/proc") or "/"), (where, root)
+
+
+def test_the_flags_of_mounts_hold(sandbox):
+    """Not even where a file can be written does set-id, a device or, where it is shut off, execution work."""
+    run = sandbox.bash("""
+for folder in / /root /tmp /dev /dev/shm /run /var/tmp; do
+  mknod $folder/null c 1 3 2>/dev/null && (echo x > $folder/null) 2>/dev/null && echo device in $folder
+done
+for folder in /dev /sys /proc/sys /sys/devices/system/cpu; do
+  cp /bin/true $folder/true 2>/dev/null && $folder/true 2>/dev/null && echo executed in $folder
+done
+for folder in / /root /tmp /dev/shm /run /var/tmp; do
+  cp /usr/bin/id $folder/id && chmod 6755 $folder/id && chmod o+x $folder && setpriv --reuid 65534 --regid 65534 --clear-groups $folder/id
+done
+true""")
+    lines = run.text.splitlines()
+    assert len(lines) == 6 and all("uid=65534" in line and "euid" not in line and "egid" not in line for line in lines), run
+
+
 def test_a_walk_finds_nothing_that_is_not_of_the_sandbox(probe):
     found = probe("mounts.py")
     assert found["walked"] > 5000

@@ -106,6 +106,10 @@ class FakeSandboxes : public service::Sandboxes {
   service::PythonCall python;
   service::BashCall bash;
   service::CreateSpec created;
+  service::ForkSpec forked;
+  boost::json::object not_copied;  // of the next fork
+  service::MergeSpec merged;
+  std::optional<boost::json::object> report;  // of the next merge
   std::map<std::string, service::SandboxInfo> sandboxes;
   std::map<std::string, std::string> files;
   service::FileListing listing;
@@ -143,6 +147,30 @@ class FakeSandboxes : public service::Sandboxes {
   Task<Result<void>> destroy(service::Caller, std::string id) override {
     sandboxes.erase(id);
     co_return Result<void>();
+  }
+  Task<Result<service::Forked>> fork(service::Caller caller, std::string id, service::ForkSpec spec) override {
+    forked = spec;
+    const auto parent = get(caller, id);
+    if (!parent) co_return fail(parent.error());
+    service::Forked answer;
+    for (std::int64_t i = 0; i < spec.children; ++i) {
+      service::SandboxInfo child = *parent;
+      child.id = new_sandbox_id();
+      sandboxes[child.id] = child;
+      answer.children.push_back(std::move(child));
+    }
+    answer.not_copied = not_copied;
+    co_return answer;
+  }
+  Task<Result<service::Merged>> merge(service::Caller caller, std::string parent,
+                                      service::MergeSpec spec) override {
+    merged = spec;
+    const auto into = get(caller, parent);
+    if (!into) co_return fail(into.error());
+    service::Merged answer;
+    answer.sandbox = *into;
+    answer.report = report;
+    co_return answer;
   }
   Task<Result<std::shared_ptr<service::Execution>>> run_python(service::Caller, std::string,
                                                                service::PythonCall call) override {

@@ -46,6 +46,8 @@ std::string hostname_of(const std::string& id) {
 
 }  // namespace
 
+std::string forks_group(const std::string& instance) { return instance + "/forks"; }
+
 NamespaceDriver::NamespaceDriver(Executor executor, NamespaceOptions options)
     : executor_(std::move(executor)),
       options_(std::move(options)),
@@ -110,7 +112,8 @@ Result<void> NamespaceDriver::clean_up_earlier() {
   const auto left = pool_->uppers();
   for (const auto& upper : left) WARREN_TRY(pool_->remove(upper));
   if (!left.empty()) log::info("removed {} uppers that an earlier runtime left", left.size());
-  return cgroups_->make(instance_);
+  WARREN_TRY(cgroups_->make(instance_));
+  return cgroups_->make(forks_group(instance_));
 }
 
 Capabilities NamespaceDriver::capabilities() const {
@@ -230,6 +233,8 @@ Task<void> NamespaceDriver::warm(std::string template_name) {
   SandboxSpec spec;
   spec.id = new_sandbox_id();
   spec.account = "templates";
+  // What its copies cost is charged to it, and it runs nobody's code.
+  spec.limits.memory_bytes = 0;
   spec.template_name = template_name;
   auto made = co_await make(std::move(spec), *root);
   Result<void> warmed;
@@ -262,6 +267,7 @@ Result<void> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& s
 
 Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
                                         const linux_::CgroupEntry& entry, const fs::path& upper) {
+  if (!sandbox->slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
   const StartPlan plan{.cgroup = entry,
                        .filter = *filter_,
                        .agent = agent_.get(),
@@ -317,6 +323,32 @@ Result<UniqueFd> NamespaceDriver::connect(std::string_view id) {
     return fail(ErrorKind::kUnavailable,
                 "the sandbox's agent takes no connection: " + sent.error().message());
   return std::move(ends->first);
+}
+
+Result<void> NamespaceDriver::replace(const std::string& id, const std::string& winner) {
+  if (id == winner) return fail(ErrorKind::kInvalid, "a sandbox cannot take its own place");
+  const auto old = find(id);
+  if (!old) return fail(old.error());
+  const auto its = find(winner);
+  if (!its) return fail(its.error());
+  const auto loser = *old;
+  const auto machine = *its;
+  if (loser->account != machine->account)
+    return fail(ErrorKind::kConflict, "the sandboxes belong to different accounts");
+  if (loser->template_root != machine->template_root)
+    return fail(ErrorKind::kConflict, "the sandboxes are on different templates");
+  if (loser->is_forking || machine->is_forking) return fail(ErrorKind::kConflict, "one of the two is being forked");
+  if (loser->ended.is_set() || machine->ended.is_set())
+    return fail(ErrorKind::kConflict, "one of the two has ended");
+  sandboxes_.erase(winner);
+  remember_destroyed(winner);
+  // The old machine ends under a name that nobody knows.
+  loser->id = new_sandbox_id();
+  sandboxes_.insert_or_assign(loser->id, loser);
+  machine->id = id;
+  sandboxes_.insert_or_assign(id, machine);
+  tear_down_->begin(loser);
+  return {};
 }
 
 Task<Result<void>> NamespaceDriver::destroy(std::string id) {
@@ -392,6 +424,7 @@ void NamespaceDriver::tend() {
   // Accounts that have no sandbox any more.
   for (const auto& account : cgroups_->children(instance_)) {
     const std::string group = instance_ + "/" + account;
+    if (group == forks_group(instance_)) continue;
     if (!cgroups_->children(group).empty()) continue;
     if (cgroups_->remove(group, Clock::now())) account_limits_.erase(account);
   }

@@ -57,6 +57,9 @@ struct NamespaceOptions {
   Millis deadline{10'000};
 };
 
+// The cgroup that the making of copies is charged to, of the instance so called.
+std::string forks_group(const std::string& instance);
+
 class NamespaceDriver final : public Driver {
  public:
   // Needs root and a private mount namespace (linux_::enter_private_mounts()), and
@@ -69,6 +72,7 @@ class NamespaceDriver final : public Driver {
   Capabilities capabilities() const override;
   Task<Result<void>> create(SandboxSpec spec) override;
   Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) override;
+  Result<void> replace(const std::string& id, const std::string& winner) override;
   Result<UniqueFd> connect(std::string_view id) override;
   Task<Result<void>> destroy(std::string id) override;
   Result<void> freeze(std::string_view id) override;

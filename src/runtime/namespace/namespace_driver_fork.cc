@@ -47,7 +47,7 @@ struct NamespaceDriver::Copied {
   Result<pid_t> take_keeper() {
     if (--wanted == 0) return std::exchange(keeper, -1);
     const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
-    return copy_memory(point, limit);
+    return copy_memory(point, {}, limit);
   }
 };
 
@@ -99,6 +99,10 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent, st
       outcome = fail(std::move(copied.error()));
     }
   }
+  // Any of them may have been destroyed meanwhile.
+  for (const auto& child : children)
+    if (outcome && child->sandbox->phase == Sandbox::Phase::kEnding)
+      outcome = fail(ErrorKind::kConflict, "it was destroyed while it was being made");
   if (outcome) {
     for (const auto& child : children) child->sandbox->phase = Sandbox::Phase::kThere;
     co_return outcome;
@@ -120,8 +124,7 @@ Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(std
     const std::string name = new_sandbox_id();
     WARREN_TRY(pool_->snapshot(parent->machine, name));
     copied->files = std::make_shared<const FileState>(name, *pool_);
-    const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
-    const auto keeper = copy_memory(copied->point, limit);
+    const auto keeper = runners_->copy(*parent, copied->point, forks_group(instance_));
     if (!keeper) return fail(keeper.error());
     copied->keeper = *keeper;
     return {};

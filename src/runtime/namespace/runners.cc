@@ -109,6 +109,7 @@ std::string Runners::group_of(const Sandbox& sandbox) const {
 
 Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
   Mooring mooring;
+  if (!sandbox.slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
   auto entry = sources_.cgroups.twin_entry(group_of(sandbox));
   if (!entry) return fail(entry.error());
   mooring.entry = std::move(*entry);
@@ -131,6 +132,8 @@ Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
                    // What these point to moves along with the mooring.
                    .memory_join = mooring.entry.keeper,
                    .join = mooring.entry.runner,
+                   .run_join = mooring.entry.run,
+                   .thaw = [this, group = group_of(sandbox)] { return sources_.cgroups.thaw(group); },
                    .filter = &sources_.filter,
                    .open_files = sandbox.limits.open_files,
                    .streams = {}};
@@ -226,11 +229,37 @@ Task<Result<ForkPoint>> Runners::halt(std::shared_ptr<Sandbox> sandbox) {
   if (sandbox->control) (void)linux_::send_packet(sandbox->control.get(), "F");
   auto point = co_await approach(twin, Clock::now() + kForkLimit);
   if (!point) co_return point;
-  constexpr Millis kFreezeLimit{500};
-  auto frozen = sources_.cgroups.freeze(group_of(*sandbox), Clock::now() + kFreezeLimit);
+  auto frozen = co_await freeze(sandbox);
   if (frozen) co_return point;
   let_go(*sandbox, *point);
   co_return fail(std::move(frozen.error()));
+}
+
+Task<Result<void>> Runners::freeze(std::shared_ptr<Sandbox> sandbox) {
+  // Tens of milliseconds where much runs, far less elsewhere.
+  constexpr Millis kLimit{1'000};
+  constexpr Millis kBetween{1};
+  const std::string group = group_of(*sandbox);
+  const auto deadline = Clock::now() + kLimit;
+  while (true) {
+    const auto frozen = sources_.cgroups.try_freeze(group);
+    if (!frozen) co_return fail(frozen.error());
+    if (*frozen) co_return Result<void>{};
+    if (Clock::now() >= deadline) break;
+    co_await pause(kBetween);
+  }
+  WARREN_TRY_CO(sources_.cgroups.thaw(group));
+  co_return fail(ErrorKind::kTimeout, "the sandbox's processes did not stop in time");
+}
+
+Result<pid_t> Runners::copy(const Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const {
+  const auto roomy = sources_.cgroups.charge_entry(charged);
+  if (!roomy) return fail(roomy.error());
+  const auto home = sources_.cgroups.twin_entry(group_of(sandbox));
+  if (!home) return fail(home.error());
+  const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+  return copy_memory(
+      point, {.most_bytes = sandbox.limits.memory_bytes, .charged = *roomy, .home = home->keeper}, limit);
 }
 
 void Runners::let_go(const Sandbox& sandbox, const ForkPoint& point) {
@@ -259,12 +288,13 @@ void Runners::forget(std::string_view template_name) {
 
 Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
   const auto found = warm_.find(sandbox->template_name);
-  if (found == warm_.end() || !found->second->point || !found->second->sandbox->twin)
+  const auto warm = found == warm_.end() ? nullptr : found->second;
+  if (!warm || !warm->point || !warm->sandbox->twin)
     return fail(ErrorKind::kUnavailable, "the template is not warm yet");
-  const ForkPoint& point = *found->second->point;
+  const ForkPoint& point = *warm->point;
   const auto copy = [&point] {
     const linux_::WaitLimit limit(Clock::now() + kForkLimit);
-    return copy_memory(point, limit);
+    return copy_memory(point, {}, limit);
   }();
   if (!copy) {
     // Its keeper may be of no more use; watch() sees the end, and a new one is made.
@@ -305,7 +335,28 @@ Task<void> Runners::watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin
   co_await reap(watched(executor_, twin->keeper_pidfd.get()), twin->keeper);
   twin->keeper = -1;
   if (sandbox->twin == twin) sandbox->twin.reset();
-  if (sandbox->control) (void)linux_::send_packet(sandbox->control.get(), fmt::format("E {}", status));
+  if (!sandbox->control) co_return;
+  (void)linux_::send_packet(sandbox->control.get(), fmt::format("E {}", status));
+  co_await replace(sandbox);
+}
+
+Task<void> Runners::replace(std::shared_ptr<Sandbox> sandbox) {
+  // Sessions that end again and again are replaced so often at most.
+  constexpr Millis kInterval{500};
+  while (Clock::now() < sandbox->next_session) co_await pause(kInterval / 10);
+  sandbox->next_session = Clock::now() + kInterval;
+  Result<void> given = fail(ErrorKind::kUnavailable, "its template is not warm");
+  if (is_warm(sandbox->template_name, sandbox->template_root)) {
+    given = co_await freeze(sandbox);
+    // It may have come to its end meanwhile, or its template.
+    if (given) {
+      given = sandbox->control ? give(sandbox) : Result<void>{};
+      (void)sources_.cgroups.thaw(group_of(*sandbox));
+    }
+  }
+  if (given || !sandbox->control) co_return;
+  log::warn("sandbox {}: {}; its session starts by itself", sandbox->id, given.error().message());
+  (void)linux_::send_packet(sandbox->control.get(), "P");
 }
 
 }  // namespace warren::runtime

@@ -50,13 +50,20 @@ class Runners {
   // kUnavailable: the template is not warm.
   Result<void> give(const std::shared_ptr<Sandbox>& sandbox);
 
+  // Puts a new one in the place of a session that has ended, in a sandbox where others run.
+  // Where that cannot be, or not now, the agent is told to start one by itself.
+  Task<void> replace(std::shared_ptr<Sandbox> sandbox);
+
   // Brings the sandbox's session, which its agent holds for that, to its fork. Everything
   // in the sandbox is frozen from then on, until let_go(). kConflict: it has no session that
   // can be forked; kTimeout: it did not come to its fork.
   Task<Result<ForkPoint>> halt(std::shared_ptr<Sandbox> sandbox);
+  // The keeper of a copy of the halted session. What the copy costs is charged to the group
+  // `charged` until it is settled. kTooLarge: it is larger than the sandbox may be.
+  Result<pid_t> copy(const Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const;
   void let_go(const Sandbox& sandbox, const ForkPoint& point);
-  // Puts a copy of the halted session, made by copy_memory(), into the sandbox, whose
-  // agent runs, and hands it to that.
+  // Puts the copy of a halted session into the sandbox, whose agent runs, and hands it to
+  // that.
   Result<void> settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keeper, const ForkPoint& point);
 
  private:
@@ -72,6 +79,8 @@ class Runners {
 
   std::string group_of(const Sandbox& sandbox) const;
   Result<Mooring> moor(const Sandbox& sandbox) const;
+  // Stops what runs in the sandbox. kTimeout, and it runs on.
+  Task<Result<void>> freeze(std::shared_ptr<Sandbox> sandbox);
   static Task<Result<ForkPoint>> approach(std::shared_ptr<Twin> twin, Clock::time_point deadline);
   void keep(const std::shared_ptr<Sandbox>& sandbox, Twin twin);
   Task<void> watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin> twin);

@@ -72,6 +72,7 @@ struct Sandbox {
   UniqueFd control;
   // Its Python session's process, if the runtime has put one here; null once it has ended.
   std::shared_ptr<Twin> twin;
+  Clock::time_point next_session{};  // not before then is a session that ended replaced
 
   // Process 1 is reaped, and with it all others are gone; or there never was one.
   Event ended;

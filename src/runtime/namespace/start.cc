@@ -35,10 +35,15 @@ std::uint32_t random_number() {
 }
 
 // Every sandbox has numbers of its own, far enough below the smallest pid_max.
-std::uint32_t random_first_pid() {
+// Another one for each sandbox, so that a session's number differs from that of the one which
+// it is a copy of: equal ones would hide the fork from libraries that notice one by it.
+std::uint32_t next_first_pid() {
   constexpr std::uint32_t kLowest = 300;
   constexpr std::uint32_t kRange = 30'000;
-  return kLowest + random_number() % kRange;
+  constexpr std::uint32_t kStep = 101;  // has no divisor in common with the range
+  static std::uint32_t last = random_number() % kRange;
+  last = (last + kStep) % kRange;
+  return kLowest + last;
 }
 
 // In the child, which is born with a copy of all that the runtime has open: while it
@@ -80,7 +85,7 @@ Result<StartedProcess> start_process(const StartPlan& plan) {
                       .hostname = plan.hostname,
                       .shm_bytes = plan.limits.memory_bytes / 2,
                       .open_files = plan.limits.open_files,
-                      .last_pid = random_first_pid()};
+                      .last_pid = next_first_pid()};
   const std::vector<int> needed = needed_by(inside);
   const int cgroup = plan.cgroup.born_in ? plan.cgroup.born_in.get() : -1;
   auto process = linux_::clone_into_new_namespaces(plan.first_id, cgroup, [&] {

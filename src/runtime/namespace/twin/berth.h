@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "base/unique_fd.h"
@@ -21,10 +22,15 @@ struct Berth {
   pid_t process_one = -1;  // as the host counts
   int process_one_pidfd = -1;
   std::uint32_t first_id = 0;  // the host's user id of the sandbox's root
-  // Files of cgroup version 1 to which a process writes "0" to join: those of the
-  // memory limit, which keepers are in as well, and the others.
+  // Files to which a process writes "0" to join cgroups (linux_::TwinEntry): those of the
+  // memory limit, which keepers are in as well, others, and those of the freezer and the
+  // processor's share.
   std::span<const UniqueFd> memory_join;
   std::span<const UniqueFd> join;
+  std::span<const UniqueFd> run_join;
+  // Where the sandbox is frozen: lets it go, since what joins it would freeze too. Called
+  // when the runner has no rights any more and only the last steps are missing.
+  std::function<Result<void>()> thaw;
   const linux_::SeccompFilter* filter = nullptr;
   std::uint32_t open_files = 0;  // RLIMIT_NOFILE
   // Descriptors of this process that become the runner's kRunnerDescriptors.

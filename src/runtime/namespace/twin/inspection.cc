@@ -12,7 +12,7 @@
 namespace warren::runtime {
 namespace {
 
-constexpr std::array kNamespaces{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"};
+constexpr std::array kNamespaces{"cgroup", "ipc", "mnt", "net", "pid", "pid_for_children", "time", "user", "uts"};
 
 Result<std::string> link(pid_t pid, std::string_view name) {
   const std::string path = fmt::format("/proc/{}/ns/{}", pid, name);
@@ -52,6 +52,14 @@ Result<void> inspect_runner(pid_t runner, const Berth& berth) {
   for (const auto& [key, value] : expected)
     if (field(*status, key) != value)
       return fail(ErrorKind::kInternal, fmt::format("a new runner has {} {}, not {}", key, field(*status, key), value));
+  // Kernels before 5.9 do not count them.
+  const auto filters = field(*status, "Seccomp_filters");
+  if (!filters.empty() && filters != std::to_string(berth.filter->programs().size()))
+    return fail(ErrorKind::kInternal, fmt::format("a new runner has {} filters", filters));
+  const auto its_groups = linux_::read_text(fmt::format("/proc/{}/cgroup", runner));
+  const auto groups = linux_::read_text(fmt::format("/proc/{}/cgroup", berth.process_one));
+  if (!its_groups || !groups || *its_groups != *groups)
+    return fail(ErrorKind::kInternal, "a new runner is in other cgroups");
   for (const auto* name : kNamespaces) {
     const auto mine = link(runner, name);
     const auto theirs = link(berth.process_one, name);

@@ -62,6 +62,7 @@ struct Plan {
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> found;
+  found.reserve(strings.size() + 1);
   for (const auto& text : strings) found.push_back(const_cast<char*>(text.c_str()));
   found.push_back(nullptr);
   return found;

@@ -17,13 +17,16 @@ namespace {
 constexpr std::size_t kMostMappings = 20'000;
 constexpr std::uint64_t kMostPageTables = 64ULL << 20;
 constexpr std::uint64_t kMostShared = 64ULL << 20;
+// Of /proc/PID/maps: what is not read to its end could hide a shared mapping.
+constexpr std::size_t kMostText = 8UL << 20;
 
 // "7f0000000000-7f0000001000 r-xp 00000000 08:01 42   /usr/lib/x"
 Mapping parse(std::string_view line) {
   Mapping mapping;
-  const char* end = line.data() + line.size();
+  const char* at = line.data();
+  const char* const end = at + line.size();
   constexpr int kHex = 16;
-  auto at = std::from_chars(line.data(), end, mapping.begin, kHex).ptr;
+  at = std::from_chars(at, end, mapping.begin, kHex).ptr;
   at = std::from_chars(at + 1, end, mapping.end, kHex).ptr;
   const std::string_view permissions(at + 1, 4);
   if (permissions[0] == 'r') mapping.protection |= PROT_READ;
@@ -66,7 +69,7 @@ Result<void> make_private(linux_::Injection& injection, const Mapping& mapping) 
 }  // namespace
 
 Result<std::vector<Mapping>> memory_map(pid_t pid) {
-  const auto text = linux_::read_text(fmt::format("/proc/{}/maps", pid));
+  const auto text = linux_::read_whole(fmt::format("/proc/{}/maps", pid), kMostText);
   if (!text) return fail(text.error());
   std::vector<Mapping> found;
   std::string_view rest = *text;
@@ -91,12 +94,18 @@ Result<std::uint64_t> find_call_instruction(pid_t pid) {
   return fail(ErrorKind::kInternal, "a program without a call instruction");
 }
 
-Result<void> check_copyable(pid_t pid) {
+Result<void> check_copyable(pid_t pid, std::uint64_t most_bytes) {
   const auto status = linux_::read_text(fmt::format("/proc/{}/status", pid));
   if (!status) return fail(status.error());
   if (kilobytes(*status, "VmPTE:") > kMostPageTables)
     return fail(ErrorKind::kTooLarge, "the session maps too much memory to be forked");
-  const auto maps = linux_::read_text(fmt::format("/proc/{}/maps", pid));
+  const std::uint64_t held = kilobytes(*status, "RssAnon:") + kilobytes(*status, "RssShmem:");
+  if (most_bytes != 0 && held > most_bytes)
+    return fail(ErrorKind::kTooLarge, fmt::format("the session holds {} MiB, more than a sandbox may have: {} MiB",
+                                                  held >> 20, most_bytes >> 20));
+  const auto maps = linux_::read_whole(fmt::format("/proc/{}/maps", pid), kMostText);
+  if (!maps && maps.error().kind() == ErrorKind::kTooLarge)
+    return fail(ErrorKind::kTooLarge, "the session has too many memory mappings to be forked");
   if (!maps) return fail(maps.error());
   if (static_cast<std::size_t>(std::ranges::count(*maps, '\n')) > kMostMappings)
     return fail(ErrorKind::kTooLarge,

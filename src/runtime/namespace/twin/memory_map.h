@@ -25,9 +25,10 @@ Result<std::vector<Mapping>> memory_map(pid_t pid);
 // The address of a call instruction in it.
 Result<std::uint64_t> find_call_instruction(pid_t pid);
 
-// Whether the kernel can copy the process's memory in a reasonable time: so many
-// mappings and so much of page tables at most. kTooLarge says what is too much.
-Result<void> check_copyable(pid_t pid);
+// Whether the kernel can copy the process's memory in a reasonable time, so many mappings
+// and so much of page tables at most, and the copy fits `most_bytes` (0: whatever it is).
+// kTooLarge says what is too much.
+Result<void> check_copyable(pid_t pid, std::uint64_t most_bytes);
 
 // Gives the process a private copy of each mapping that it shares with anyone: what the
 // old runner, its children or their files can write is then out of the new one's reach.

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "linux/capabilities.h"
@@ -28,7 +29,11 @@ namespace {
 using linux_::Injection;
 using linux_::SystemCall;
 
-constexpr std::uint64_t kScratchBytes = 256 * 1024;
+constexpr std::uint64_t kScratchBytes = 256ULL << 10;
+
+// The numbers that a runner has the files of Berth::run_join under meanwhile.
+constexpr std::uint64_t kFirstJoin = kKeeperRuntime + 1;
+static_assert(kKeeperRuntime == kRunnerDescriptors.back() + 1);
 
 std::uint64_t word(int value) { return static_cast<std::uint64_t>(static_cast<std::int64_t>(value)); }
 
@@ -81,7 +86,7 @@ Arguments lay_out(Scratch& scratch, const Berth& berth) {
   for (const auto& program : berth.filter->programs()) {
     const std::uint64_t code = scratch.add(program.data(), program.size());
     const sock_fprog head{.len = static_cast<unsigned short>(program.size()),
-                          .filter = reinterpret_cast<sock_filter*>(code)};
+                          .filter = std::bit_cast<sock_filter*>(code)};
     arguments.programs.push_back(scratch.add(head));
   }
   return arguments;
@@ -125,15 +130,26 @@ Result<void> take_descriptors(Injection& runner, const Berth& berth) {
   return {};
 }
 
-Result<void> close_others(Injection& runner) {
+// What the runner joins last it must be given before it has no rights.
+Result<void> take_joins(Injection& runner, const Berth& berth) {
+  std::uint64_t number = kFirstJoin;
+  for (const auto& file : berth.run_join) {
+    const auto given = give(runner, file.get());
+    if (!given) return fail(given.error());
+    WARREN_TRY(do_call(runner, "dup3", SYS_dup3, {*given, number++, O_CLOEXEC}));
+    WARREN_TRY(do_call(runner, "close", SYS_close, {*given}));
+  }
+  return {};
+}
+
+Result<void> close_others(Injection& runner, const Berth& berth) {
   constexpr std::uint64_t kLast = ~0U;
   constexpr std::uint64_t kFirstMessages = kRunnerDescriptors[3];
   WARREN_TRY(do_call(runner, "close_range", SYS_close_range, {STDERR_FILENO + 1, kFirstMessages - 1, 0}));
-  return do_call(runner, "close_range", SYS_close_range, {kRunnerDescriptors.back() + 1, kLast, 0});
+  WARREN_TRY(do_call(runner, "close", SYS_close, {kKeeperRuntime}));
+  return do_call(runner, "close_range", SYS_close_range, {kFirstJoin + berth.run_join.size(), kLast, 0});
 }
 
-// In this order: the process may be touched from inside only when it has nothing left
-// that could be taken.
 Result<void> drop_rights(Injection& runner, const Arguments& arguments) {
   WARREN_TRY(do_call(runner, "setsid", SYS_setsid, {}));
   // Without key support there is no keyring to leave.
@@ -150,33 +166,65 @@ Result<void> drop_rights(Injection& runner, const Arguments& arguments) {
   WARREN_TRY(do_call(runner, "PR_SET_NO_NEW_PRIVS", SYS_prctl, {PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}));
   for (const std::uint64_t program : arguments.programs)
     WARREN_TRY(do_call(runner, "seccomp", SYS_seccomp, {SECCOMP_SET_MODE_FILTER, 0, program}));
-  return do_call(runner, "PR_SET_DUMPABLE", SYS_prctl, {PR_SET_DUMPABLE, 1, 0, 0, 0});
+  return {};
 }
 
 Result<void> enter(Injection& runner, std::uint64_t target, const Berth& berth, const Arguments& arguments) {
   WARREN_TRY(join(runner, berth.join, arguments.zero));
   WARREN_TRY(take_descriptors(runner, berth));
+  WARREN_TRY(take_joins(runner, berth));
   constexpr std::uint64_t kOthers =
       CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
   WARREN_TRY(do_call(runner, "setns", SYS_setns, {target, kOthers}));
-  WARREN_TRY(close_others(runner));
+  WARREN_TRY(close_others(runner, berth));
   for (const auto& [resource, value] : process_limits(berth.open_files))
     WARREN_TRY(limit_process(runner.pid(), resource, value));
-  WARREN_TRY(drop_rights(runner, arguments));
-  return inspect_runner(runner.pid(), berth);
+  return drop_rights(runner, arguments);
+}
+
+// What is left to do when it has no rights, and is still out of reach from inside.
+Result<void> join_the_running(Injection& runner, const Berth& berth, const Arguments& arguments) {
+  if (berth.thaw) WARREN_TRY(berth.thaw());
+  for (std::uint64_t i = 0; i < berth.run_join.size(); ++i) {
+    WARREN_TRY(do_call(runner, "join cgroup", SYS_write, {kFirstJoin + i, arguments.zero, 1}));
+    WARREN_TRY(do_call(runner, "close", SYS_close, {kFirstJoin + i}));
+  }
+  return {};
+}
+
+Result<void> register_rseq(Injection& runner, const Birth& birth) {
+  if (birth.rseq_address == 0) return {};
+  return do_call(runner, "rseq", SYS_rseq, {birth.rseq_address, birth.rseq_bytes, 0, birth.rseq_signature});
+}
+
+// New memory, for what calls point to.
+Result<std::uint64_t> map_scratch(Injection& keeper, std::uint64_t bytes) {
+  constexpr std::uint64_t kNoFile = ~std::uint64_t{0};
+  const auto mapped = keeper.call(
+      "mmap", {.number = SYS_mmap,
+               .arguments = {0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}});
+  if (!mapped) return fail(mapped.error());
+  return static_cast<std::uint64_t>(*mapped);
 }
 
 }  // namespace
 
+Result<void> join_cgroups(Injection& keeper, std::span<const UniqueFd> files) {
+  if (files.empty()) return {};
+  constexpr std::uint64_t kBytes = 4096;
+  const auto address = map_scratch(keeper, kBytes);
+  if (!address) return fail(address.error());
+  constexpr std::array kZero{'0'};
+  WARREN_TRY(linux_::write_memory(keeper.pid(), *address, kZero));
+  WARREN_TRY(join(keeper, files, *address));
+  return do_call(keeper, "munmap", SYS_munmap, {*address, kBytes});
+}
+
 Result<pid_t> settle_runner(Injection& keeper, std::uint64_t gadget, const Berth& berth, const Birth& birth,
                             const linux_::WaitLimit& limit) {
-  constexpr std::uint64_t kNoFile = ~std::uint64_t{0};
-  const auto mapped =
-      keeper.call("mmap", {.number = SYS_mmap,
-                           .arguments = {0, kScratchBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                                         kNoFile, 0}});
+  const auto mapped = map_scratch(keeper, kScratchBytes);
   if (!mapped) return fail(mapped.error());
-  Scratch scratch(static_cast<std::uint64_t>(*mapped));
+  Scratch scratch(*mapped);
   const Arguments arguments = lay_out(scratch, berth);
   if (scratch.bytes().size() > kScratchBytes) return fail(ErrorKind::kInternal, "the filter is too long");
   WARREN_TRY(linux_::write_memory(keeper.pid(), scratch.address(), scratch.bytes()));
@@ -194,10 +242,16 @@ Result<pid_t> settle_runner(Injection& keeper, std::uint64_t gadget, const Berth
     auto runner = Injection::begin(*pid, gadget, limit);
     if (!runner) return fail(runner.error());
     WARREN_TRY(enter(*runner, *target, berth, arguments));
+    WARREN_TRY(register_rseq(*runner, birth));
+    WARREN_TRY(join_the_running(*runner, berth, arguments));
     // Its own copies are to be born among the host's processes again.
     WARREN_TRY(do_call(keeper, "setns", SYS_setns, {kKeeperRuntime, CLONE_NEWPID}));
     WARREN_TRY(do_call(keeper, "close", SYS_close, {*target}));
-    return do_call(keeper, "munmap", SYS_munmap, {scratch.address(), kScratchBytes});
+    WARREN_TRY(do_call(keeper, "munmap", SYS_munmap, {scratch.address(), kScratchBytes}));
+    // Last of all: from here on it may be touched from inside, and has nothing left that
+    // could be taken.
+    WARREN_TRY(do_call(*runner, "PR_SET_DUMPABLE", SYS_prctl, {PR_SET_DUMPABLE, 1, 0, 0, 0}));
+    return inspect_runner(*pid, berth);
   }();
   if (settled) return *pid;
   end_held(*pid);

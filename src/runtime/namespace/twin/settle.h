@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 
 #include "base/result.h"
 #include "linux/tracee.h"
@@ -18,7 +19,14 @@ struct Birth {
   // clone(2) flags besides those that every runner has, and where its number goes.
   std::uint64_t flags = 0;
   std::uint64_t child_tid = 0;
+  // rseq(2) as the program has registered it, or no address.
+  std::uint64_t rseq_address = 0;
+  std::uint32_t rseq_bytes = 0;
+  std::uint32_t rseq_signature = 0;
 };
+
+// Writes "0" to each of the files, which are ours.
+Result<void> join_cgroups(linux_::Injection& keeper, std::span<const UniqueFd> files);
 
 // The new runner, stopped before its first instruction, looked at from outside. The
 // keeper must be stopped and have nobody else in its memory. On failure no process is

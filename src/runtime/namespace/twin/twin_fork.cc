@@ -82,16 +82,17 @@ Result<void> hold(const Twin& twin, const linux_::WaitLimit& limit) {
 Result<Approach> approach_fork(const Twin& twin) {
   const auto stopped = linux_::stop_of(twin.runner);
   if (!stopped) return fail(stopped.error());
-  if (!*stopped) return Approach::kOnItsWay;
-  const linux_::Stop stop = **stopped;
-  if (stop.is_call()) {
-    const auto entry = linux_::call_entry(twin.runner);
-    if (!entry) return fail(entry.error());
-    if (*entry && (*entry)->call.number == SYS_clone && (*entry)->call.arguments[0] == kForkFlags)
+  const std::optional<linux_::Stop> stop = *stopped;
+  if (!stop) return Approach::kOnItsWay;
+  if (stop->is_call()) {
+    const auto found = linux_::call_entry(twin.runner);
+    if (!found) return fail(found.error());
+    const std::optional<linux_::CallEntry> entry = *found;
+    if (entry && entry->call.number == SYS_clone && entry->call.arguments[0] == kForkFlags)
       return Approach::kThere;
   }
   // A signal on its way is delivered, other events are passed over.
-  const int signal = stop.is_call() || stop.event != 0 ? 0 : stop.signal;
+  const int signal = stop->is_call() || stop->event != 0 ? 0 : stop->signal;
   WARREN_TRY(linux_::resume_to_call(twin.runner, signal));
   return Approach::kOnItsWay;
 }
@@ -124,9 +125,9 @@ Result<ForkPoint> halt_at_fork(const Twin& twin) {
   point.mask = *mask;
   __ptrace_rseq_configuration rseq{};
   if (::ptrace(static_cast<__ptrace_request>(PTRACE_GET_RSEQ_CONFIGURATION), twin.runner, sizeof rseq, &rseq) > 0) {
-    point.rseq_address = rseq.rseq_abi_pointer;
-    point.rseq_bytes = rseq.rseq_abi_size;
-    point.rseq_signature = rseq.signature;
+    point.birth.rseq_address = rseq.rseq_abi_pointer;
+    point.birth.rseq_bytes = rseq.rseq_abi_size;
+    point.birth.rseq_signature = rseq.signature;
   }
   return point;
 }
@@ -138,15 +139,19 @@ void let_run(const Twin& twin, const linux_::WaitLimit& limit) {
     (void)linux_::detach(twin.runner);
 }
 
-Result<pid_t> copy_memory(const ForkPoint& point, const linux_::WaitLimit& limit) {
-  WARREN_TRY(check_copyable(point.keeper));
+Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const linux_::WaitLimit& limit) {
+  WARREN_TRY(check_copyable(point.keeper, terms.most_bytes));
   const linux_::OneProcessor here;
   here.bring(point.keeper);
   auto old_keeper = Injection::begin(point.keeper, point.gadget, limit);
   if (!old_keeper) return fail(old_keeper.error());
+  WARREN_TRY(join_cgroups(*old_keeper, terms.charged));
   const auto keeper =
       old_keeper->clone({.number = SYS_clone, .arguments = {SIGCHLD | CLONE_PARENT, 0, 0, 0, 0, 0}});
-  const auto restored = old_keeper->end();
+  const auto restored = [&]() -> Result<void> {
+    WARREN_TRY(join_cgroups(*old_keeper, terms.home));
+    return old_keeper->end();
+  }();
   if (!keeper) return fail(Error(keeper.error()).in("copy a session"));
   auto cut = [&]() -> Result<void> {
     WARREN_TRY(restored);
@@ -172,14 +177,6 @@ Result<Twin> settle_copy(pid_t keeper, const ForkPoint& point, const Berth& bert
     if (!born) return fail(born.error());
     runner = *born;
     WARREN_TRY(injection->end());
-    if (point.rseq_address != 0) {
-      auto fresh = Injection::begin(runner, point.gadget, limit);
-      if (!fresh) return fail(fresh.error());
-      const auto registered = fresh->call(
-          "rseq", {.number = SYS_rseq,
-                   .arguments = {point.rseq_address, point.rseq_bytes, 0, point.rseq_signature, 0, 0}});
-      if (!registered) return fail(registered.error());
-    }
     WARREN_TRY(linux_::set_affinity(runner, point.processors));
     WARREN_TRY(point.registers.write(runner));
     WARREN_TRY(linux_::write_extended_registers(runner, point.extended_registers));

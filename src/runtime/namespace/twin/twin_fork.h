@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -45,9 +46,6 @@ struct ForkPoint {
   cpu_set_t processors{};  // on which it may run
   Birth birth;
   std::uint64_t mask = 0;
-  std::uint64_t rseq_address = 0;
-  std::uint32_t rseq_bytes = 0;
-  std::uint32_t rseq_signature = 0;
 };
 
 // Stops a running runner. Whoever does so brings it to its fork next, or calls let_run().
@@ -61,11 +59,20 @@ Result<ForkPoint> halt_at_fork(const Twin& twin);
 // A runner that is held but not halted runs on.
 void let_run(const Twin& twin, const linux_::WaitLimit& limit);
 
+struct CopyTerms {
+  std::uint64_t most_bytes = 0;  // 0: whatever there is
+  // Files of cgroups to be in (linux_::Cgroups::charge_entry()) while the copy is made, so that
+  // what it costs does not count against a sandbox that has no room for it, and those of the
+  // sandbox, to go back to. The copy stays in the former until it is settled.
+  std::span<const UniqueFd> charged;
+  std::span<const UniqueFd> home;
+};
+
 // The keeper of a new runner that is not there yet: the halted runner's memory, as it was
 // when this was made, that nobody else can write to. Nothing that may write to the runner's
 // memory may run meanwhile (freeze its sandbox); afterwards it may. To be ended by
-// end_held() if it is not settled.
-Result<pid_t> copy_memory(const ForkPoint& point, const linux_::WaitLimit& limit);
+// end_held() if it is not settled. kTooLarge: it cannot be copied, or not within the terms.
+Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const linux_::WaitLimit& limit);
 
 // A new runner with that memory in the berth, let go: its fork() has returned 0. Ends the
 // keeper on failure.

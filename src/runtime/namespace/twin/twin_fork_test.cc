@@ -51,7 +51,7 @@ struct Line {
 };
 
 Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) {
-  const auto keeper = copy_memory(point, limit);
+  const auto keeper = copy_memory(point, {}, limit);
   if (!keeper) return fail(keeper.error());
   return settle_copy(*keeper, point, berth, limit);
 }
@@ -89,7 +89,7 @@ class TwinForkTest : public testing::NamespaceFixture {
     Berth berth;
     Line line;
     UniqueFd pidfd;
-    std::vector<UniqueFd> memory, join;
+    std::vector<UniqueFd> memory, join, run_join;
     std::array<UniqueFd, kRunnerDescriptors.size()> inside;
   };
   static std::unique_ptr<Moored> moor(const std::string& id) {
@@ -101,7 +101,9 @@ class TwinForkTest : public testing::NamespaceFixture {
           fs::path("/sys/fs/cgroup") / controller / driver_->instance() / "tester" / id / "tasks";
       UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
       EXPECT_TRUE(file) << path;
-      (controller == std::string_view("memory") ? moored->memory : moored->join).push_back(std::move(file));
+      const std::string_view name = controller;
+      auto& files = name == "memory" ? moored->memory : name == "freezer" ? moored->run_join : moored->join;
+      files.push_back(std::move(file));
     }
     const auto join = [](UniqueFd& reader, UniqueFd& writer) {
       std::array<int, 2> pipe{};
@@ -122,6 +124,8 @@ class TwinForkTest : public testing::NamespaceFixture {
                      .first_id = first_id,
                      .memory_join = moored->memory,
                      .join = moored->join,
+                     .run_join = moored->run_join,
+                     .thaw = {},
                      .filter = &*filter_,
                      .open_files = 1000,
                      .streams = {}};

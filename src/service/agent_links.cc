@@ -101,8 +101,9 @@ Task<void> AgentLinks::attach(std::shared_ptr<LiveSandbox> sandbox, std::shared_
     sandbox->silent_attempts = 0;
   else if (attached.error().kind() == ErrorKind::kTimeout)
     ++sandbox->silent_attempts;
-  // A silent agent or an absent runtime may come back; anything else does not.
-  if (!attached && sandbox->is_alive()) {
+  // A silent agent or an absent runtime may come back, and a machine whose place is being
+  // taken has a successor; anything else does not come back.
+  if (!attached && sandbox->is_alive() && !sandbox->merging) {
     if (!may_pass(attached.error().kind()))
       on_dead_(sandbox, "its agent cannot be reached: " + attached.error().message());
     else if (sandbox->silent_attempts >= kMostSilentAttempts)

@@ -19,6 +19,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::string_view kHome = "/root";
+// Longer than the runtime has for it.
+constexpr Seconds kLongestMerge{60};
 constexpr std::string_view kShell = "/bin/bash";
 
 // A call on one stream of the agent. It keeps to its deadline whatever the agent does: one
@@ -171,10 +173,13 @@ Result<void> add_surroundings(json::object& request, const std::map<std::string,
 
 Task<Error> explain(std::shared_ptr<LiveSandbox> sandbox, std::shared_ptr<AgentLinks> links, Error error) {
   if (error.kind() != ErrorKind::kUnavailable) co_return error;
+  if (const auto merging = sandbox->merging) co_await merging->wait(kLongestMerge);
   const auto ended = sandbox->ended;
   co_await ended->wait(links->parts().reason_limit);
   if (sandbox->phase == LiveSandbox::Phase::kGone)
-    co_return Error(ErrorKind::kUnavailable, "the sandbox was ended while the call ran");
+    co_return Error(ErrorKind::kUnavailable, sandbox->gone_because.empty()
+                                                 ? "the sandbox was ended while the call ran"
+                                                 : sandbox->gone_because);
   if (!sandbox->is_alive())
     co_return Error(ErrorKind::kUnavailable,
                     "the sandbox ended while the call ran: " + sandbox->info.state_reason +

@@ -1,7 +1,7 @@
 // Which sandboxes there are, and their way from create to end. Implemented in four
 // files: lifecycle.cc (look-up, ends), creation.cc, forking.cc (copies of what is there,
-// and one in another's place), and adoption.cc (what happens
-// when the server starts, and when the runtime or a machine goes or comes back).
+// and one in another's place), and adoption.cc (what
+// happens when the server starts, and when the runtime or a machine goes or comes back).
 //
 // What a client was told of survives the end of this process: a sandbox's row is
 // written before its id is told. What the runtime has that nobody was told of is
@@ -72,8 +72,10 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   // forking.cc
   struct ForkOrder;
   Task<void> run_fork(Admitted parent, std::shared_ptr<ForkOrder> order);
-  Task<Result<Forked>> make_children(Admitted& parent, ForkOrder& order);
-  Task<Result<boost::json::object>> copy(Admitted& parent, ForkOrder& order);
+  Task<Result<Forked>> make_children(Admitted& parent, const std::shared_ptr<ForkOrder>& order);
+  Task<Result<boost::json::object>> copy(Admitted& parent, std::shared_ptr<ForkOrder> order);
+  // Has the agent give the fork up, or loses patience with it.
+  void give_up(const std::shared_ptr<LiveSandbox>& parent, const std::shared_ptr<ForkOrder>& order);
   Task<Result<Merged>> replace(Admitted parent, Admitted winner);
 
   // adoption.cc

@@ -37,6 +37,10 @@ struct LiveSandbox {
   std::uint64_t watched = 0;
   // Why the last one was given up, if the agent did not end it.
   std::string dropped_because;
+  // While another sandbox is put into this one's place: set when that has been decided.
+  std::shared_ptr<Signal> merging;
+  // What ended its calls when it went, if there is more to say than that it did.
+  std::string gone_because;
   // Why the last attempt to connect failed.
   std::string attach_error;
   // How many attempts in a row have found a silent agent.

@@ -64,7 +64,7 @@ class SandboxService final : public Sandboxes {
     auto into = admit(caller, parent);
     if (!into) co_return fail(std::move(into).error());
     auto winner = admit(caller, spec.winner);
-    if (!winner) co_return fail(std::move(winner).error());
+    if (!winner) co_return fail(std::move(winner).error().in("the winner"));
     const auto lifecycle = lifecycle_;
     co_return co_await lifecycle->merge(std::move(*into), std::move(*winner), std::move(spec));
   }

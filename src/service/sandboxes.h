@@ -72,7 +72,8 @@ struct ForkSpec {
 struct Forked {
   std::vector<SandboxInfo> children;
   // What the children do not have: "threads" (how many), "processes" (command lines),
-  // "descriptors" (which, and what they were). Absent where there is none.
+  // "descriptors" (which, and what they were). Absent where there is none, cut where there
+  // are very many.
   boost::json::object not_copied;
 };
 
@@ -218,8 +219,9 @@ class Sandboxes {
   virtual Task<Result<void>> destroy(Caller caller, std::string id) = 0;
 
   // Copies of the sandbox, files and Python session, ready for their first call: all of
-  // them or none. Waits for the Python calls that are before it. kConflict: the session
-  // cannot be forked; kTooLarge: it is too large for that.
+  // them or none. They have its limits and lifetime, but no name. Waits for the Python
+  // calls that are before it; cancelling it leaves no child. kConflict: the session cannot
+  // be forked; kTooLarge: it is too large for that.
   virtual Task<Result<Forked>> fork(Caller caller, std::string id, ForkSpec spec) = 0;
 
   // replace: the winner's machine takes the place of the parent's, whose calls end; nothing

@@ -74,6 +74,15 @@ std::string sandboxes_json(const std::vector<service::SandboxInfo>& infos) {
   return json::serialize(json::object{{"sandboxes", std::move(list)}}) + "\n";
 }
 
+std::string forked_json(const service::Forked& forked) {
+  json::object object;
+  json::array& children = object["children"].emplace_array();
+  for (const auto& child : forked.children) children.emplace_back(child.id);
+  object["fork_copies"] = forked.children.empty() ? "" : forked.children.front().fork_copies;
+  object["not_copied"] = forked.not_copied;
+  return json::serialize(object) + "\n";
+}
+
 std::string written_json(std::string_view path, const service::Written& written) {
   json::object object;
   put_bytes(object, "path", path);

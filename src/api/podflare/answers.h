@@ -23,6 +23,9 @@ http::Response no_content();
 std::string sandbox_json(const service::SandboxInfo& info, const std::vector<std::string>& notes);
 std::string sandboxes_json(const std::vector<service::SandboxInfo>& infos);
 
+// {"children":["sbx_…"],"fork_copies":…,"not_copied":{…}}.
+std::string forked_json(const service::Forked& forked);
+
 // {"path":…,"size":…,"sha256":…}; a path that is not UTF-8 as "path_base64".
 std::string written_json(std::string_view path, const service::Written& written);
 

@@ -107,14 +107,13 @@ void add_routes(http::Router& router, Authenticate authenticate, service::Sandbo
   });
   add_route(router, face, "GET", "/v1/capacity", capacity);
   add_sandbox_routes(router, face);
+  add_fork_routes(router, face);
   add_exec_routes(router, face);
   add_terminal_routes(router, face);
   add_file_routes(router, face);
 
   using Later = std::pair<const char*, const char*>;
   for (const auto& [method, pattern] : {
-           Later{"POST", "/v1/sandboxes/{id}/fork"},
-           Later{"POST", "/v1/sandboxes/{id}/merge_into/{winner}"},
            Later{"GET", "/v1/sandboxes/{id}/diff/{other}"},
            Later{"PUT", "/v1/sandboxes/{id}/egress"},
            Later{"POST", "/v1/sandboxes/{id}/ports"},

@@ -10,6 +10,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::string_view kBody = "the request body";
+constexpr IntegerRange kChildren{.min = 1, .max = 32};
 constexpr IntegerRange kTerminalSide{.min = 1, .max = 4096};
 
 // Clients leave the body out where every member of it is optional.
@@ -51,6 +52,28 @@ Result<CreateRequest> read_create(std::string_view body, const Settings& setting
   request.spec.isolation = arguments.choice("isolation", {"auto", "namespace", "microvm"});
   WARREN_TRY(arguments.finish());
   return request;
+}
+
+Result<service::ForkSpec> read_fork(std::string_view body) {
+  auto object = optional_object(body);
+  if (!object) return std::unexpected(std::move(object).error());
+  Arguments arguments(*object);
+  service::ForkSpec spec;
+  spec.children = arguments.integer("n", kChildren).value_or(spec.children);
+  spec.keep_random = arguments.boolean("keep_random").value_or(spec.keep_random);
+  WARREN_TRY(arguments.finish());
+  return spec;
+}
+
+Result<service::MergeSpec> read_merge(std::string_view body) {
+  auto object = optional_object(body);
+  if (!object) return std::unexpected(std::move(object).error());
+  Arguments arguments(*object);
+  service::MergeSpec spec;
+  spec.mode = arguments.choice("mode", {"replace", "files"});
+  spec.on_conflict = arguments.choice("on_conflict", {"fail", "ours", "theirs"});
+  WARREN_TRY(arguments.finish());
+  return spec;
 }
 
 Result<ExecRequest> read_exec(std::string_view body, const Settings& settings) {

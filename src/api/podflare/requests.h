@@ -24,6 +24,13 @@ struct CreateRequest {
 // POST /v1/sandboxes. An empty body is {}.
 Result<CreateRequest> read_create(std::string_view body, const Settings& settings);
 
+// POST /v1/sandboxes/:id/fork. An empty body is {}.
+Result<service::ForkSpec> read_fork(std::string_view body);
+
+// POST /v1/sandboxes/:parent/merge_into/:winner. An empty body is {}; the winner is
+// left to the caller.
+Result<service::MergeSpec> read_merge(std::string_view body);
+
 using ExecRequest = std::variant<service::PythonCall, service::BashCall>;
 
 // POST /v1/sandboxes/:id/exec.

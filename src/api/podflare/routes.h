@@ -53,6 +53,7 @@ Task<void> refuse(http::ResponseWriter& writer, Error error);
 Result<std::string> path_parameter(const http::Request& request);
 
 void add_sandbox_routes(http::Router& router, const std::shared_ptr<Face>& face);
+void add_fork_routes(http::Router& router, const std::shared_ptr<Face>& face);
 void add_exec_routes(http::Router& router, const std::shared_ptr<Face>& face);
 void add_terminal_routes(http::Router& router, const std::shared_ptr<Face>& face);
 void add_file_routes(http::Router& router, const std::shared_ptr<Face>& face);

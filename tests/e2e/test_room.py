@@ -1,6 +1,7 @@
 """A host without room: no sandbox is made, whoever asks is told what is short, and those there are go on."""
 
 import ctypes
+import json
 import os
 import subprocess
 import tempfile
@@ -68,10 +69,13 @@ def refusals(warren):
     result = client.tool("create_sandbox")
     assert result["isError"] is True and "structuredContent" not in result, result
     assert result["_meta"]["warren/error"] == "unavailable", result
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run_bash", "arguments": {"command": "true"}}}
+    own = json.loads(warren.command("mcp", input=json.dumps(call) + "\n").stdout)["result"]
+    assert own["isError"] is True, own
     done = warren.command("sandbox", "create")
     assert done.returncode == 125 and not done.stdout, done
     assert client.ids() == before
-    return [answer.error(), "".join(c["text"] for c in result["content"]), done.stderr]
+    return [answer.error(), *("".join(c["text"] for c in one["content"]) for one in (result, own)), done.stderr]
 
 
 def assert_told(warren, *words):

@@ -276,11 +276,12 @@ Result<void> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& s
 
 Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
                                         const linux_::CgroupEntry& entry, const fs::path& upper) {
-  if (!sandbox->slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
+  const std::optional<std::uint32_t> slot = sandbox->slot;
+  if (!slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
   const StartPlan plan{.cgroup = entry,
                        .filter = *filter_,
                        .agent = agent_.get(),
-                       .first_id = slots_.first_id(*sandbox->slot),
+                       .first_id = slots_.first_id(*slot),
                        .upper = upper,
                        .guest_layer = options_.guest_layer,
                        .template_root = sandbox->template_root,

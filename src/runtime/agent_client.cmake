@@ -1,6 +1,6 @@
 # The host's end of the wire to an agent, a library of its own: the server links it too, and
 # needs nothing else of the runtime.
-add_library(warren_agent_client STATIC agent_client.cc agent_session.cc)
+add_library(warren_agent_client STATIC agent_apply.cc agent_client.cc agent_session.cc)
 target_link_libraries(warren_agent_client PUBLIC warren_wire warren_base Boost::json)
 
 # A real agent as a child process, for tests of whatever speaks to one.

@@ -52,6 +52,7 @@ class Overlays {
   // A file in one of the lowers, "lower" (the undermost) or "guest".
   void write(const std::string& layer, const std::string& path, const std::string& content) const;
   std::filesystem::path at(const std::string& layer, const std::string& path) const {
+    if (path.empty()) return root_ / layer;
     return root_ / layer / path;
   }
 

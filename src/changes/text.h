@@ -10,8 +10,8 @@
 
 namespace warren::changes {
 
-// To be called once in a process before anything else here. It looks at the environment
-// and the file system, so: before anything hostile is read.
+// To be called in a process, or in the one it was forked from, before anything else here. It
+// looks at the environment and the file system, so: before anything hostile is read.
 Result<void> prepare_text();
 
 // No NUL in it.

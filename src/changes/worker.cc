@@ -146,17 +146,11 @@ Result<void> check(const Job& job) {
   return {};
 }
 
-bool needs_text(const Job& job) {
-  const auto* diff = std::get_if<DiffJob>(&job);
-  return diff == nullptr || diff->text == WithText::kYes;
-}
-
 [[noreturn]] void work(const Job& job, int fd, pid_t parent, const ReadingFilter& filter) {
   ::prctl(PR_SET_NAME, "warren-changes");
   AnswerPipe answer(fd);
   const auto outcome = [&]() -> Result<void> {
     try {
-      if (needs_text(job)) WARREN_TRY(prepare_text());
       Copies copies;
       const auto copied = with_copies(job, copies);
       if (!copied) return fail(copied.error());
@@ -174,6 +168,8 @@ bool needs_text(const Job& job) {
 }  // namespace
 
 Result<Workers> Workers::prepare() {
+  // Here, because it takes five milliseconds, and files that a worker cannot reach.
+  WARREN_TRY(prepare_text());
   auto filter = ReadingFilter::compile();
   if (!filter) return fail(std::move(filter).error());
   return Workers(*std::move(filter));

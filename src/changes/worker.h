@@ -54,6 +54,7 @@ struct Worker {
 
 class Workers {
  public:
+  // What all workers need and is dear; once, when the process starts.
   static Result<Workers> prepare();
 
   // kInvalid for a job that makes no sense. What fails later is told in the answer. Needs root and

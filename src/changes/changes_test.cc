@@ -174,9 +174,7 @@ TEST(DiffTest, DeepFoldersHolesAndOddNamesEndWell) {
   ASSERT_EQ(::mkfifo(b.at("fifo").c_str(), 0600), 0);
   const Diff diff = overlays.diff(a, b);
   EXPECT_TRUE(diff.truncated);  // what lies too deep
-  std::size_t shallow = 0;
-  for (const auto& entry : diff.entries) shallow += entry.path.starts_with("/d") ? 0 : 1;
-  EXPECT_EQ(shallow, 0U);
+  EXPECT_EQ(diff.entries.size(), kLongestPath / 2 + 3);
   const Diff rest = overlays.diff(a, b, {"/hole", "/same-hole", "/fifo", "/\xff"});
   EXPECT_EQ(listed(rest), "+/fifo ~/hole +/\xff ");
 }
@@ -302,7 +300,7 @@ TEST(OperationTest, AStreamIsReadInPiecesOfAnySize) {
 
 TEST(OperationTest, GarbageIsRefused) {
   for (
-      const std::string& bad :
+      const char* const bad :
       {R"({"op":"remove","path":"/"})", R"({"op":"remove","path":"a"})",
        R"({"op":"remove","path":"/a/../b"})", R"({"op":"remove","path":"/a//b"})",
        R"({"op":"remove","path":"/a\u0000"})", R"({"op":"odd","path":"/a"})",

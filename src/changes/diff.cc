@@ -45,7 +45,7 @@ class Walk {
     return {};
   }
 
-  bool truncated() const { return truncated_; }
+  bool is_whole() const { return !truncated_ && !too_deep_; }
   std::vector<Difference>& differences() { return differences_; }
   CompareBudget& budget() { return budget_; }
 
@@ -86,7 +86,7 @@ class Walk {
                        const LayerList& in_after) {
     Difference difference{.path = view.child(name)};
     if (difference.path.size() > kLongestPath) {
-      truncated_ = true;
+      too_deep_ = true;
       return {};
     }
     if (is_outside(difference.path)) return {};
@@ -138,6 +138,7 @@ class Walk {
   std::vector<Difference> differences_;
   std::size_t bytes_ = 0;
   bool truncated_ = false;
+  bool too_deep_ = false;  // something was
 };
 
 // Unified text for one difference after the other, until there is enough.
@@ -250,7 +251,7 @@ Result<DiffEnd> diff(const LayerTable& table, const DiffTask& task,
     if (task.text == WithText::kYes) WARREN_TRY(texts.add(difference, entry));
     tell(std::move(entry));
   }
-  return DiffEnd{.truncated = walk.truncated()};
+  return DiffEnd{.truncated = !walk.is_whole()};
 }
 
 }  // namespace warren::changes

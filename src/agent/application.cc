@@ -193,14 +193,10 @@ Application::Place Application::place_of(const std::string& path) const {
           .name = path.substr(path.rfind('/') + 1)};
 }
 
-Result<void> Application::check() {
-  WARREN_TRY(finish_file());
-  for (const Pending& pending : operations_) WARREN_TRY(check(pending));
-  return {};
-}
+Result<void> Application::finish_writing() { return finish_file(); }
 
-Result<void> Application::check(const Pending& pending) {
-  const Operation& now = pending.operation;
+Result<void> Application::check(std::size_t which) {
+  const Operation& now = operations_[which].operation;
   const Place place = place_of(now.path);
   struct stat status {};
   const bool is_there =

@@ -29,11 +29,14 @@ class Application final : public changes::OperationHandler {
 
   Result<void> begin(changes::Operation operation) override;
   Result<void> content(std::uint64_t offset, std::string_view bytes) override;
-  // Once all has come: kConflict if something in the tree is not as it must be.
-  Result<void> check();
+  // Once all has come.
+  Result<void> finish_writing();
 
   std::size_t size() const { return operations_.size(); }
-  // Does the next operation; in their order, each once, after check().
+  // kConflict if something in the tree is not as the operation needs it. In their order, each
+  // once, all of them before the first is performed.
+  Result<void> check(std::size_t which);
+  // Does the operation; in their order, each once.
   Result<void> perform(std::size_t which);
   // After the last: gives new folders their attributes, within before without.
   Result<void> finish();
@@ -57,7 +60,6 @@ class Application final : public changes::OperationHandler {
   Place place_of(const std::string& path) const;
   Result<void> stage_file(Pending& pending);
   Result<void> finish_file();
-  Result<void> check(const Pending& pending);
   Result<void> set_attributes(const std::string& path, const changes::Attributes& attributes) const;
 
   UniqueFd root_;

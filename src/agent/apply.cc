@@ -38,10 +38,15 @@ Task<void> apply_operations(std::shared_ptr<Stream> stream, json::object object)
   if (!decoder.ended())
     co_return stream->close(
         Error(ErrorKind::kUnavailable, "merge: the changes ended early; nothing was done"));
-  if (auto checked = application.check(); !checked) co_return stream->close(checked.error());
+  if (auto written = application.finish_writing(); !written) co_return stream->close(written.error());
+  const auto executor = co_await asio::this_coro::executor;
+  for (std::size_t i = 0; i < application.size(); ++i) {
+    if (auto checked = application.check(i); !checked) co_return stream->close(checked.error());
+    if (i % kInARow == kInARow - 1) co_await asio::post(executor, asio::use_awaitable);
+  }
+  if (stream->cancelled()) co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
 
   // From here on it is done to its end, whoever still wants it.
-  const auto executor = co_await asio::this_coro::executor;
   for (std::size_t i = 0; i < application.size(); ++i) {
     if (auto performed = application.perform(i); !performed) co_return stream->close(performed.error());
     if (i % kInARow == kInARow - 1) co_await asio::post(executor, asio::use_awaitable);

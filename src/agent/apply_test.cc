@@ -27,7 +27,8 @@ Result<void> apply_to(const Overlay& parent, const std::string& operations) {
   changes::OperationDecoder decoder;
   WARREN_TRY(decoder.feed(operations, application));
   if (!decoder.ended()) return fail(ErrorKind::kUnavailable, "cut short");
-  WARREN_TRY(application.check());
+  WARREN_TRY(application.finish_writing());
+  for (std::size_t i = 0; i < application.size(); ++i) WARREN_TRY(application.check(i));
   for (std::size_t i = 0; i < application.size(); ++i) WARREN_TRY(application.perform(i));
   return application.finish();
 }

@@ -218,8 +218,11 @@ void check(std::uint32_t seed, Overlays::Disk disk) {
     const auto fed = decoder.feed(merged.operations, application);
     ASSERT_TRUE(fed) << fed.error().message();
     ASSERT_TRUE(decoder.ended());
-    const auto checked = application.check();
-    ASSERT_TRUE(checked) << checked.error().message() << "\n" << merged.operations;
+    ASSERT_TRUE(application.finish_writing());
+    for (std::size_t i = 0; i < application.size(); ++i) {
+      const auto checked = application.check(i);
+      ASSERT_TRUE(checked) << checked.error().message() << "\n" << merged.operations;
+    }
     for (std::size_t i = 0; i < application.size(); ++i) {
       const auto performed = application.perform(i);
       ASSERT_TRUE(performed) << performed.error().message() << "\n" << merged.operations;

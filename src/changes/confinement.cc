@@ -18,10 +18,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <memory>
 #include <utility>
 
 #include "linux/capabilities.h"
+#include "linux/text_file.h"
 
 namespace warren::changes {
 namespace {
@@ -55,9 +57,6 @@ struct Limit {
   rlim_t value;
 };
 constexpr std::array kLimits = std::to_array<Limit>({
-#ifndef __SANITIZE_ADDRESS__
-    {RLIMIT_AS, rlim_t{1} << 30},
-#endif
     {RLIMIT_CPU, 60},
     {RLIMIT_NOFILE, 128},
     {RLIMIT_FSIZE, 0},
@@ -82,6 +81,21 @@ Result<void> close_all_but(const std::vector<UniqueFd>& folders, int answer) {
     next = fd + 1;
   }
   if (::syscall(SYS_close_range, next, ~0U, 0U) < 0) return fail_errno("close_range");
+  return {};
+}
+
+// Memory beside what the process has mapped as a copy of its parent.
+Result<void> limit_memory() {
+#ifndef __SANITIZE_ADDRESS__
+  constexpr rlim_t kMore = rlim_t{1} << 30;
+  const auto pages = linux_::read_text("/proc/self/statm");
+  if (!pages) return fail(pages.error());
+  rlim_t mapped = 0;
+  std::from_chars(pages->data(), pages->data() + pages->size(), mapped);
+  const rlim_t limit = mapped * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + kMore;
+  const rlimit both{.rlim_cur = limit, .rlim_max = limit};
+  if (::setrlimit(RLIMIT_AS, &both) < 0) return fail_errno("setrlimit");
+#endif
   return {};
 }
 
@@ -150,6 +164,7 @@ Result<UniqueFd> read_only_copy(int folder) {
 Result<void> confine(const std::vector<UniqueFd>& folders, int answer, pid_t parent,
                      const ReadingFilter& filter) {
   reset_signal_handlers();
+  WARREN_TRY(limit_memory());
   WARREN_TRY(close_all_but(folders, answer));
   if (::fchdir(folders.front().get()) < 0) return fail_errno("fchdir");
   if (::chroot(".") < 0) return fail_errno("chroot");

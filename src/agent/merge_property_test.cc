@@ -2,6 +2,8 @@
 // merges nested maps.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -154,7 +156,9 @@ class Editor {
     for (int i = 0; i < times; ++i) edit_once(root);
   }
 
-  std::uint32_t below(std::uint32_t limit) { return std::uniform_int_distribution<std::uint32_t>(0, limit - 1)(random_); }
+  std::uint32_t below(std::uint32_t limit) {
+    return std::uniform_int_distribution<std::uint32_t>(0, limit - 1)(random_);
+  }
 
  private:
   void edit_once(const fs::path& root) {
@@ -169,14 +173,15 @@ class Editor {
     }
     // What lies in the way of a folder goes.
     for (fs::path folder = path.parent_path(); folder != root; folder = folder.parent_path())
-      if (fs::is_regular_file(folder)) fs::remove(folder);
+      if (const auto status = fs::symlink_status(folder); fs::exists(status) && !fs::is_directory(status))
+        fs::remove(folder);
     fs::create_directories(path.parent_path());
     if (what < 5) {
-      if (fs::is_regular_file(path)) fs::remove(path);
+      if (!fs::is_directory(fs::symlink_status(path))) fs::remove(path);
       fs::create_directory(path);
       return;
     }
-    if (fs::is_directory(path)) fs::remove_all(path);
+    if (!fs::is_regular_file(fs::symlink_status(path))) fs::remove_all(path);
     // Never twice the same, with a NUL so that it is no text, and of few sizes.
     std::string content(1, '\0');
     content += std::to_string(1000 + written_++) + std::string(below(2), 'x');
@@ -187,6 +192,18 @@ class Editor {
   std::mt19937 random_;
   int written_ = 0;
 };
+
+Result<void> apply_to(const Overlay& parent, const std::string& operations) {
+  auto started = Application::start(UniqueFd(::open(parent.mount.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
+  if (!started) return fail(started.error());
+  Application application = *std::move(started);
+  changes::OperationDecoder decoder;
+  WARREN_TRY(decoder.feed(operations, application));
+  WARREN_TRY(application.finish_writing());
+  for (std::size_t i = 0; i < application.size(); ++i) WARREN_TRY(application.check(i));
+  for (std::size_t i = 0; i < application.size(); ++i) WARREN_TRY(application.perform(i));
+  return application.finish();
+}
 
 void check(std::uint32_t seed, Overlays::Disk disk) {
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -211,28 +228,82 @@ void check(std::uint32_t seed, Overlays::Disk disk) {
   ASSERT_TRUE(merged.report) << merged.error->message();
   EXPECT_EQ(merged.report->counts.conflicts > 0, model.conflicts > 0);
   if (merged.report->applies) {
-    auto started = Application::start(UniqueFd(::open(parent.mount.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
-    ASSERT_TRUE(started);
-    Application application = *std::move(started);
-    changes::OperationDecoder decoder;
-    const auto fed = decoder.feed(merged.operations, application);
-    ASSERT_TRUE(fed) << fed.error().message();
-    ASSERT_TRUE(decoder.ended());
-    ASSERT_TRUE(application.finish_writing());
-    for (std::size_t i = 0; i < application.size(); ++i) {
-      const auto checked = application.check(i);
-      ASSERT_TRUE(checked) << checked.error().message() << "\n" << merged.operations;
-    }
-    for (std::size_t i = 0; i < application.size(); ++i) {
-      const auto performed = application.perform(i);
-      ASSERT_TRUE(performed) << performed.error().message() << "\n" << merged.operations;
-    }
-    ASSERT_TRUE(application.finish());
-    EXPECT_EQ(application.left(), 0U);
+    const auto applied = apply_to(parent, merged.operations);
+    ASSERT_TRUE(applied) << applied.error().message() << "\n" << merged.operations;
   }
   const Value now = value_of(parent.mount);
-  EXPECT_EQ(now, *expected) << "base" << text_of(*base) << "ours" << text_of(*ours) << "theirs" << text_of(*theirs)
-                            << "expected" << text_of(*expected) << "now" << text_of(now) << merged.operations;
+  EXPECT_EQ(now, *expected) << "base" << text_of(*base) << "ours" << text_of(*ours) << "theirs"
+                            << text_of(*theirs) << "expected" << text_of(*expected) << "now" << text_of(now)
+                            << merged.operations;
+}
+
+// Everything that can be done to a tree, but for what is not merged.
+void edit_richly(Editor& editor, const Overlay& overlay, int times) {
+  const auto any = [&] {
+    fs::path path = overlay.mount;
+    for (std::uint32_t left = 1 + editor.below(3); left > 0; --left)
+      path /= std::string(1, static_cast<char>('a' + editor.below(3)));
+    return path;
+  };
+  for (int i = 0; i < times; ++i) {
+    const fs::path path = any();
+    const fs::path other = any();
+    std::error_code ignored;
+    switch (editor.below(7)) {
+      case 0:
+        ::chmod(path.c_str(), 0400 + editor.below(0400));
+        break;
+      case 1:
+        fs::rename(path, other, ignored);
+        break;
+      case 2:
+        fs::create_hard_link(path, other, ignored);
+        break;
+      case 3:
+        fs::create_symlink(std::to_string(editor.below(3)), path, ignored);
+        break;
+      case 4:
+        if (fs::is_regular_file(fs::symlink_status(path, ignored)))
+          fs::resize_file(path, editor.below(100'000), ignored);
+        break;
+      case 5:
+        if (::lchown(path.c_str(), editor.below(3), editor.below(3)) != 0) break;
+        break;
+      default:
+        if (fs::is_symlink(fs::symlink_status(path, ignored))) fs::remove(path, ignored);
+        editor.edit(overlay.mount, 1);
+    }
+  }
+}
+
+void become_winner(std::uint32_t seed, Overlays::Disk disk) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Editor editor(seed);
+  Overlays overlays(disk);
+  editor.edit(overlays.at("lower", ""), 12);
+  editor.edit(overlays.at("guest", ""), 4);
+  auto& parent = overlays.make("parent");
+  edit_richly(editor, parent, 10);
+  auto& winner = overlays.fork(parent, "winner");
+  edit_richly(editor, winner, 20);
+  const auto merged = overlays.merge(parent, winner);
+  ASSERT_TRUE(merged.report) << merged.error->message();
+  ASSERT_EQ(merged.report->counts.conflicts, 0U)
+      << merged.report->conflicts[0].path << merged.report->conflicts[0].reason;
+  const auto applied = apply_to(parent, merged.operations);
+  ASSERT_TRUE(applied) << applied.error().message() << "\n" << merged.operations;
+  EXPECT_EQ(parent.all(), winner.all()) << merged.operations;
+  EXPECT_TRUE(overlays.diff(parent, winner).entries.empty());
+}
+
+TEST(MergePropertyTest, AParentThatDidNothingBecomesTheWinner) {
+  for (std::uint32_t seed = 2001; seed <= 2060 && !::testing::Test::HasFailure(); ++seed)
+    become_winner(seed, Overlays::Disk::kTmpfs);
+}
+
+TEST(MergePropertyTest, AParentOfSnapshotsThatDidNothingBecomesTheWinner) {
+  for (std::uint32_t seed = 3001; seed <= 3006 && !::testing::Test::HasFailure(); ++seed)
+    become_winner(seed, Overlays::Disk::kBtrfs);
 }
 
 TEST(MergePropertyTest, MergesAsNestedMapsDo) {

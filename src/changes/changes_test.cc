@@ -1,7 +1,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -400,6 +402,55 @@ TEST(WorkerTest, EndsWhenNobodyReads) {
   int status = 0;
   EXPECT_EQ(::waitpid(worker->pid, &status, 0), worker->pid);
   EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// Whoever writes in the sandbox goes on doing so while it is read.
+TEST(WorkerTest, ATreeThatChangesUnderItGivesAnAnswerOrAnError) {
+  Overlays overlays;
+  auto& parent = overlays.make("parent");
+  for (int i = 0; i < 50; ++i) parent.write("d/" + std::to_string(i % 5) + "/" + std::to_string(i), "text\n");
+  auto& winner = overlays.fork(parent, "winner");
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (unsigned i = 0;; ++i) {
+      const std::string path = winner.at("d/" + std::to_string(i * 7 % 5) + "/" + std::to_string(i % 60));
+      switch (i % 7) {
+        case 0:
+          ::unlink(path.c_str());
+          break;
+        case 1:
+          ::symlink("/etc/passwd", path.c_str());
+          break;
+        case 2:
+          ::mkdir(path.c_str(), 0700);
+          break;
+        case 3:
+          ::mkfifo(path.c_str(), 0600);
+          break;
+        case 4:
+          ::rmdir(path.c_str());
+          break;
+        default: {
+          const UniqueFd file(
+              ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+          static_cast<void>(::ftruncate(file.get(), i * 997 % 100'000));
+        }
+      }
+    }
+  }
+  int answers = 0;
+  for (int i = 0; i < 40; ++i) {
+    overlays.diff(parent, winner, {"/"}, WithText::kYes);
+    const auto merged = overlays.merge(parent, winner, OnConflict::kTheirs);
+    if (merged.report) ++answers;
+    if (merged.error) {
+      EXPECT_EQ(merged.error->kind(), ErrorKind::kConflict) << merged.error->message();
+    }
+  }
+  ::kill(writer, SIGKILL);
+  ::waitpid(writer, nullptr, 0);
+  EXPECT_GT(answers, 0);
 }
 
 TEST(WorkerTest, RefusesJobsThatMakeNoSense) {

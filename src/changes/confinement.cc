@@ -36,6 +36,9 @@ constexpr std::array kCalls{// Reading trees.
                             "getdents64", "readlinkat", "fgetxattr", "flistxattr",
                             // The answer.
                             "write",
+#ifdef __SANITIZE_ADDRESS__
+                            "sigaltstack",
+#endif
                             // The C library's memory and clock, and the end.
                             "brk", "munmap", "mremap", "madvise", "futex", "clock_gettime", "getrandom",
                             "getpid", "gettid", "rt_sigprocmask", "rt_sigreturn", "restart_syscall",

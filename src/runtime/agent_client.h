@@ -51,6 +51,9 @@ class AgentStream {
   virtual void cancel() = 0;
 };
 
+// Gives the next bytes of something, none at its end.
+using ByteSource = std::function<Task<Result<std::string>>()>;
+
 class AgentClient {
  public:
   // Takes the connection and reads from it until it ends. `on_lost` is called
@@ -66,6 +69,10 @@ class AgentClient {
   // Opens a stream, waits for its end and returns the kClose; notices and data
   // are dropped.
   virtual Task<Result<boost::json::object>> call(boost::json::object request) = 0;
+
+  // The op "apply": sends the operations (changes/operation.h) that `source` gives, and returns
+  // the kClose. When the source fails nothing is done, and its error is returned.
+  Task<Result<boost::json::object>> apply(ByteSource source);
 
   virtual void close() = 0;
 };

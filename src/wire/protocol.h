@@ -51,6 +51,13 @@
 //  {"op":"fork","keep_random":B?}
 //     Waits its turn among the Python calls, says kNotice {"holding":true}, and holds the
 //     session until the runtime has forked it. kClose {"not_copied":{…}}; kCancel gives it up.
+//  {"op":"apply"}
+//     data 0: operations on files as in changes/operation.h, then kEnd. What is new is written
+//     aside, under /tmp/.warren, and all that must hold is looked at; a failure up to there, a
+//     stream without its last line too, leaves everything as it was. Then it is put in place,
+//     cancelled or not. kClose {"applied":N,"left":N}: operations done, and folders that
+//     were to be removed but not empty. An error names the path; kConflict: something is not
+//     as an operation says it must be.
 //  {"op":"info"}            kClose {"processes":N,"runner":"idle"|"busy"|"starting"|"none"}
 //
 // spool_after: when a stream of output exceeds so many bytes, all of it from the

@@ -1,0 +1,39 @@
+// What a process gives up before it reads hostile files: all but reading below a few folders,
+// and writing to one pipe.
+#pragma once
+
+#include <linux/filter.h>
+
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace warren::changes {
+
+// The system calls that are left; compiled once, installed in each worker.
+class ReadingFilter {
+ public:
+  static Result<ReadingFilter> compile();
+  // For good. Sets no_new_privs.
+  Result<void> install() const;
+
+ private:
+  explicit ReadingFilter(std::vector<sock_filter> program) : program_(std::move(program)) {}
+  std::vector<sock_filter> program_;
+};
+
+// A copy of the mount that `folder` lies on, from that folder down: read-only, without
+// devices, hanging nowhere, so that ".." does not lead out of it. `folder` must lie in
+// this process's mount namespace. Needs CAP_SYS_ADMIN.
+Result<UniqueFd> read_only_copy(int folder);
+
+// Makes this process one that can read everything below the `folders` (of
+// read_only_copy()), write to `answer`, and do nothing else: the first folder is its root, its user is
+// nobody, its one capability CAP_DAC_READ_SEARCH, its memory and time are limited; every other
+// descriptor is closed, and it ends when `parent` ends. To be called by a new child of
+// one thread.
+Result<void> confine(const std::vector<UniqueFd>& folders, int answer, pid_t parent,
+                     const ReadingFilter& filter);
+
+}  // namespace warren::changes

@@ -5,7 +5,6 @@
                               (default: $WARREN_HOME/templates, else /var/lib/warren/templates)
 """
 
-import ctypes
 import glob
 import hashlib
 import json
@@ -233,13 +232,8 @@ class Warren:
         return sorted(set(os.listdir(folder)) - self.templates_sandboxes())
 
     def quota_groups(self):
-        """The quota groups of the pool, as the kernel knows them: one for each subvolume there is. The kernel
-        drops that of a removed one when the pool is written out, which is done here."""
-        pool = os.open(f"/proc/{self.runtime_pid}/root{self.home}/pool", os.O_RDONLY)
-        try:
-            assert ctypes.CDLL(None).syncfs(pool) == 0
-        finally:
-            os.close(pool)
+        """The quota groups of the pool, as the kernel knows them: one for each subvolume there is. The runtime removes
+        those of removed ones when it next looks after the pool."""
         device, = host.loop_devices_of(os.path.join(self.home, "pool.img"))
         groups = [path for path in glob.glob("/sys/fs/btrfs/*/qgroups")
                   if os.path.exists(os.path.join(os.path.dirname(path), "devices", device[0]))]

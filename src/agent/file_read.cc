@@ -53,7 +53,7 @@ bool is_kernel_file(int fd) {
 // All of a kernel file, which claims to be empty; kInvalid if it is no text of bounded size.
 Result<std::string> slurp(int fd, const std::string& path) {
   std::string content;
-  std::array<char, 16 * 1024> part;
+  std::array<char, 16UL << 10> part;
   for (;;) {
     const ssize_t bytes = ::read(fd, part.data(), part.size());
     if (bytes < 0 && errno == EINTR) continue;

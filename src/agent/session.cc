@@ -30,10 +30,11 @@ Result<void> Session::received(std::span<const std::byte> bytes) {
 
 Result<void> Session::take_frames() {
   for (;;) {
-    auto frame = decoder_.next();
-    if (!frame) return fail(std::move(frame).error());
-    if (!*frame) return {};
-    WARREN_TRY(take(std::move(**frame)));
+    auto next = decoder_.next();
+    if (!next) return fail(std::move(next).error());
+    std::optional<wire::Frame> frame = std::move(*next);
+    if (!frame) return {};
+    WARREN_TRY(take(std::move(*frame)));
   }
 }
 

@@ -213,14 +213,14 @@ TEST_F(AgentClientTest, WithoutInputACommandReadsItsEnd) {
 }
 
 TEST_F(AgentClientTest, InputReachesTheCommandThroughItsWindow) {
-  const std::string input(5 * 1024 * 1024, 'i');
+  const std::string input(5UL << 20, 'i');
   json::object request{{"op", "exec"}, {"argv", {"/usr/bin/wc", "-c"}}, {"input", true}};
   EXPECT_EQ(agent.call(request, input).output, "5242880\n");
 }
 
 TEST_F(AgentClientTest, ACommandThatReadsNoInputEndsAllTheSame) {
   json::object request{{"op", "exec"}, {"argv", {"/bin/true"}}, {"input", true}};
-  const Answer answer = agent.call(request, std::string(3 * 1024 * 1024, 'i'));
+  const Answer answer = agent.call(request, std::string(3UL << 20, 'i'));
   EXPECT_EQ(answer.number("exit_code"), 0);
 }
 
@@ -368,7 +368,9 @@ TEST_F(AgentClientTest, AStreamThatNobodyReadsStopsNoOther) {
   agent.run([](AgentUnderTest& agent) -> Task<void> {
     json::object flood{{"op", "exec"}, {"argv", {"/usr/bin/yes"}}};
     std::vector<std::shared_ptr<AgentStream>> unread;
-    for (int i = 0; i < 8; ++i) unread.push_back(agent.client().open(flood).value());
+    constexpr int kFloods = 8;
+    unread.reserve(kFloods);
+    for (int i = 0; i < kFloods; ++i) unread.push_back(agent.client().open(flood).value());
     co_await sleep_for(agent.context().get_executor(), Millis(300));
     json::object request{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "head -c 8M /dev/zero"}}};
     const Answer answer = co_await read_all(agent.client().open(request).value());

@@ -13,7 +13,6 @@
 namespace warren::runtime {
 namespace {
 
-namespace asio = boost::asio;
 namespace json = boost::json;
 
 class AgentPythonTest : public ::testing::Test {

@@ -16,15 +16,15 @@ using wire::FrameType;
 namespace {
 
 // A request is refused while more than this waits for the agent to read it.
-constexpr std::size_t kRequestLimit = 32 * 1024 * 1024;
+constexpr std::size_t kRequestLimit = 32UL << 20;
 // Beyond this an agent counts as dead.
-constexpr std::size_t kOutboxCeiling = 48 * 1024 * 1024;
+constexpr std::size_t kOutboxCeiling = 48UL << 20;
 // Small pieces of output that were not taken yet are put together up to this.
-constexpr std::size_t kMerged = 16 * 1024;
+constexpr std::size_t kMerged = 16UL << 10;
 // The most that can be under way on one stream when it is reset.
 constexpr std::size_t kUnderWay = wire::kChannels * 2 * wire::kInitialWindow + wire::kMaxMessage;
 // More than an agent that conforms and the socket hold together.
-constexpr std::size_t kMaxIgnorable = 64 * 1024 * 1024;
+constexpr std::size_t kMaxIgnorable = 64UL << 20;
 
 std::unexpected<Error> violation(const char* what) {
   return fail(ErrorKind::kInvalid, std::string("agent broke the protocol: ") + what);
@@ -44,10 +44,11 @@ Result<void> AgentSession::received(std::span<const std::byte> bytes) {
 
 Result<void> AgentSession::take_frames() {
   for (;;) {
-    auto frame = decoder_.next();
-    if (!frame) return fail(std::move(frame).error());
-    if (!*frame) return {};
-    WARREN_TRY(receive(std::move(**frame)));
+    auto next = decoder_.next();
+    if (!next) return fail(std::move(next).error());
+    std::optional<wire::Frame> frame = std::move(*next);
+    if (!frame) return {};
+    WARREN_TRY(receive(std::move(*frame)));
   }
 }
 

@@ -98,7 +98,7 @@ void AgentUnderTest::run(Task<void> task) {
   std::exception_ptr thrown;
   asio::co_spawn(context_, std::move(task), [&](std::exception_ptr exception) {
     done = true;
-    thrown = exception;
+    thrown = std::move(exception);
   });
   context_.restart();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -4,6 +4,7 @@
 // kernel or for a sandbox is a task, with a deadline, and others go on meanwhile.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@ struct Limits {
   std::uint32_t pids = 512;
   std::uint32_t cpu_percent = 200;  // 100 is one whole core
   std::uint32_t open_files = 4096;  // for each process
+  auto operator<=>(const Limits&) const = default;
 };
 
 struct SandboxSpec {
@@ -47,6 +49,15 @@ struct Usage {
   std::uint64_t cpu_usec = 0;
   std::uint32_t pids = 0;
   std::uint64_t oom_kills = 0;
+};
+
+// Sandboxes that are ready before they are asked for.
+struct StockInfo {
+  std::uint64_t ready = 0;
+  std::uint64_t wanted = 0;  // so many there should be
+  // Creates that found one and that did not, since the start.
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
 };
 
 // A sandbox whose process 1 has ended without being asked to.
@@ -96,6 +107,7 @@ class Driver {
   virtual Result<void> thaw(std::string_view id) = 0;
 
   virtual Result<Usage> usage(std::string_view id) = 0;
+  virtual StockInfo stock() const = 0;
   // Those that are made and not destroyed.
   virtual std::vector<std::string> sandboxes() const = 0;
 

@@ -55,6 +55,7 @@ class SlowDriver final : public Driver {
   Result<void> freeze(std::string_view) override { return {}; }
   Result<void> thaw(std::string_view) override { return {}; }
   Result<Usage> usage(std::string_view) override { return Usage{}; }
+  StockInfo stock() const override { return {}; }
   std::vector<std::string> sandboxes() const override { return made; }
   void on_exit(std::function<void(const Exit&)>) override {}
 

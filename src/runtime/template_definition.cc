@@ -1,13 +1,13 @@
 #include "runtime/template_definition.h"
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <optional>
 #include <set>
 
 #include "base/ids.h"
-#include <toml++/toml.h>
 
 namespace warren::runtime {
 namespace {
@@ -155,7 +155,7 @@ Result<TemplateDefinition> read_template_definition(const std::filesystem::path&
       return fail(ErrorKind::kInvalid, fmt::format("template \"{}\" extends: {}", name, error.message()));
     }
     if (depth == 0) definition.description = file->description;
-    if (definition.suite.empty() && file->suite) definition.suite = *file->suite;
+    if (definition.suite.empty()) definition.suite = file->suite.value_or(std::string());
     packages.insert(file->packages.begin(), file->packages.end());
     definition.files.merge(file->files);  // what is there already, from nearer by, stays
     next = file->base;

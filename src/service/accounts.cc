@@ -54,7 +54,7 @@ Result<std::string> Accounts::create(const std::string& name) {
         ErrorKind::kInvalid,
         "an account's name is 1 to 64 of a-z, 0-9, '.', '_' and '-', and begins with a letter or a digit");
   store::AccountRepository accounts(database_);
-  const std::string id = new_account_id();
+  std::string id = new_account_id();
   auto made = database_.transaction([&]() -> Result<void> {
     auto taken = accounts.find_name(name);
     if (!taken) return fail(std::move(taken).error());

@@ -190,6 +190,8 @@ TEST_F(CallsTest, ADestroyedSandboxEndsItsCallsWithoutAnExit) {
 }
 
 TEST_F(CallsTest, ACallWhoseSandboxDiesIsToldWhy) {
+  parts_.reason_limit = Seconds(60);
+  start();
   auto execution = bash({.command = "sleep 100"});
   machine(info_).connections.back()->lose();
   boost::asio::steady_timer later(context_, Millis(5));

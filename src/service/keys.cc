@@ -84,21 +84,21 @@ Result<Caller> Keys::authenticate(std::string_view key) {
   auto found = keys.find(key.substr(0, kPrefixSize));
   if (!found) return fail(std::move(found).error());
   const std::string digest = sha256_hex(key);
-  if (!*found || !equal_in_constant_time((*found)->digest, digest) || (*found)->revoked_at) return refused();
+  std::optional<store::KeyRecord> record = std::move(*found);
+  if (!record || !equal_in_constant_time(record->digest, digest) || record->revoked_at) return refused();
 
-  store::KeyRecord& record = **found;
   const WallTime now = now_();
   // A clock that was set back must not keep the time of use in the future.
   const bool due =
-      !record.last_used_at || *record.last_used_at > now || now - *record.last_used_at >= kNoteUseEvery;
+      !record->last_used_at || *record->last_used_at > now || now - *record->last_used_at >= kNoteUseEvery;
   if (due) {
     // A full disk is no reason to keep the key's owner out.
-    if (auto noted = keys.note_use(record.id, now); !noted)
-      log::warn("key {}: its use could not be noted: {}", record.id, noted.error().message());
+    if (auto noted = keys.note_use(record->id, now); !noted)
+      log::warn("key {}: its use could not be noted: {}", record->id, noted.error().message());
   }
-  return Caller{.account_id = std::move(record.account_id),
-                .key_id = std::move(record.id),
-                .scopes = std::move(record.scopes)};
+  return Caller{.account_id = std::move(record->account_id),
+                .key_id = std::move(record->id),
+                .scopes = std::move(record->scopes)};
 }
 
 Result<NewKey> Keys::create(std::string_view account_id, std::string name, std::vector<std::string> scopes) {
@@ -138,10 +138,11 @@ Result<void> Keys::revoke(std::string_view account_id, std::string_view key_id) 
 }
 
 Result<void> Keys::revoke(std::string_view key_id) {
-  auto key = store::KeyRepository(database_).find(key_id);
-  if (!key) return fail(std::move(key).error());
-  if (!*key) return fail(ErrorKind::kNotFound, "no key begins with that prefix");
-  return revoke((*key)->account_id, key_id);
+  auto found = store::KeyRepository(database_).find(key_id);
+  if (!found) return fail(std::move(found).error());
+  const std::optional<store::KeyRecord> key = std::move(*found);
+  if (!key) return fail(ErrorKind::kNotFound, "no key begins with that prefix");
+  return revoke(key->account_id, key_id);
 }
 
 }  // namespace warren::service

@@ -17,11 +17,11 @@ constexpr Seconds kTemplatesFresh{5};
 
 Lifecycle::Lifecycle(Executor executor, store::Database& database, Sandboxes::Options options,
                      SandboxParts parts)
-    : executor_(executor),
+    : executor_(std::move(executor)),
       rows_(database),
       options_(std::move(options)),
       parts_(std::move(parts)),
-      reaper_(std::make_shared<Reaper>(executor, database, parts_.retry_pause)),
+      reaper_(std::make_shared<Reaper>(executor_, database, parts_.retry_pause)),
       templates_(std::make_shared<TemplateCatalogue>()),
       expiry_(parts_.time, [this](const std::string& id) { return look(id); }) {}
 
@@ -66,7 +66,7 @@ void Lifecycle::take_away(const std::shared_ptr<LiveSandbox>& sandbox) {
   sandbox->phase = LiveSandbox::Phase::kGone;
   expiry_.forget(sandbox->info.id);
   // `sandbox` may be the map's own pointer.
-  const auto kept = sandbox;
+  const auto kept = sandbox;  // NOLINT(performance-unnecessary-copy-initialization): see above
   sandboxes_.erase(kept->info.id);
   links_->drop(*kept);
   kept->ended->set();

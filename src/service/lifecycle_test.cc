@@ -239,7 +239,9 @@ TEST_F(LifecycleTest, ACreateWhoseClientGoesAwayLeavesNothing) {
 
 TEST_F(LifecycleTest, TwentyCreatedAtOnceLiveTheirTimeAndThenEnd) {
   std::vector<SandboxInfo> all;
-  for (int i = 0; i < 20; ++i) all.push_back(create(with_ttl(300)));
+  constexpr int kSandboxes = 20;
+  all.reserve(kSandboxes);
+  for (int i = 0; i < kSandboxes; ++i) all.push_back(create(with_ttl(300)));
   time_->advance(Millis(299'999));
   settle();
   EXPECT_EQ(sandboxes_->list(alice_).size(), 20U);

@@ -8,7 +8,7 @@ namespace {
 
 class RealTime final : public TimeSource {
  public:
-  explicit RealTime(Executor executor) : timer_(std::move(executor)) {}
+  explicit RealTime(const Executor& executor) : timer_(executor) {}
 
   WallTime wall() const override { return wall_now(); }
   Clock::time_point now() const override { return Clock::now(); }
@@ -25,8 +25,8 @@ class RealTime final : public TimeSource {
 
 }  // namespace
 
-std::shared_ptr<TimeSource> real_time(Executor executor) {
-  return std::make_shared<RealTime>(std::move(executor));
+std::shared_ptr<TimeSource> real_time(const Executor& executor) {
+  return std::make_shared<RealTime>(executor);
 }
 
 }  // namespace warren::service

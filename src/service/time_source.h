@@ -21,6 +21,6 @@ class TimeSource {
 };
 
 // The machine's own clocks.
-std::shared_ptr<TimeSource> real_time(Executor executor);
+std::shared_ptr<TimeSource> real_time(const Executor& executor);
 
 }  // namespace warren::service

@@ -1,11 +1,10 @@
 #include "warren/config.h"
 
-#include <toml++/toml.h>
-
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
+#include <toml++/toml.h>
 
 #include <array>
 #include <cerrno>
@@ -21,14 +20,16 @@
 namespace warren::cli {
 namespace {
 
-constexpr std::int64_t kMiB = 1024 * 1024;
+constexpr std::int64_t kMiB = 1L << 20;
+constexpr std::int64_t kDay = 86'400;  // in seconds
+constexpr std::int64_t kYear = 366 * kDay;
 
 // A setting: takes the value, or says what was expected.
 using Setter = std::function<Result<void>(const toml::node&)>;
 using Section = std::map<std::string, Setter, std::less<>>;
 
 Setter integer(std::int64_t min, std::int64_t max, std::function<void(std::int64_t)> store) {
-  return [=](const toml::node& node) -> Result<void> {
+  return [min, max, store = std::move(store)](const toml::node& node) -> Result<void> {
     const auto* number = node.as_integer();
     if (number == nullptr || number->get() < min || number->get() > max) {
       return fail(ErrorKind::kInvalid, fmt::format("must be an integer between {} and {}", min, max));
@@ -120,7 +121,7 @@ Section limits_section(Config& config) {
       {"pids",
        integer(16, 1 << 20, [&](std::int64_t value) { limits.pids = static_cast<std::uint32_t>(value); })},
       {"cpu_percent",
-       integer(1, 100 * 1024,
+       integer(1, 100L * 1024,
                [&](std::int64_t value) { limits.cpu_percent = static_cast<std::uint32_t>(value); })},
       {"open_files",
        integer(64, 1 << 20,
@@ -139,13 +140,13 @@ Section sandboxes_section(Config& config) {
       {"account_memory_mib",
        integer(0, 1024 * kMiB,
                [&](std::int64_t value) { tier.memory_bytes = static_cast<std::uint64_t>(value * kMiB); })},
-      {"min_ttl_seconds", seconds(1, 366 * 86400, tier.min_ttl)},
-      {"default_ttl_seconds", seconds(1, 366 * 86400, tier.default_ttl)},
-      {"max_ttl_seconds", seconds(1, 366 * 86400, tier.max_ttl)},
-      {"idle_timeout_seconds", seconds(1, 366 * 86400, tier.idle_timeout)},
-      {"default_timeout_seconds", seconds(1, 86400, options.default_timeout)},
-      {"exec_timeout_seconds", seconds(1, 86400, config.exec_timeout)},
-      {"max_timeout_seconds", seconds(1, 86400, options.max_timeout)},
+      {"min_ttl_seconds", seconds(1, kYear, tier.min_ttl)},
+      {"default_ttl_seconds", seconds(1, kYear, tier.default_ttl)},
+      {"max_ttl_seconds", seconds(1, kYear, tier.max_ttl)},
+      {"idle_timeout_seconds", seconds(1, kYear, tier.idle_timeout)},
+      {"default_timeout_seconds", seconds(1, kDay, options.default_timeout)},
+      {"exec_timeout_seconds", seconds(1, kDay, config.exec_timeout)},
+      {"max_timeout_seconds", seconds(1, kDay, options.max_timeout)},
   };
 }
 
@@ -156,6 +157,7 @@ std::string place(std::string_view name, const toml::source_region& source) {
 template <typename Map>
 std::string names_of(const Map& map) {
   std::vector<std::string_view> names;
+  names.reserve(map.size());
   for (const auto& [name, value] : map) names.push_back(name);
   return fmt::format("{}", fmt::join(names, ", "));
 }

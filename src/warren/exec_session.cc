@@ -103,12 +103,14 @@ Task<Result<int>> follow(std::shared_ptr<http::ClientResponse> response) {
   LineReader lines(std::move(response));
   EventPrinter printer;
   while (true) {
-    auto line = co_await lines.next();
-    if (!line) co_return fail(std::move(line).error().in("the output broke off before the command's end"));
-    if (!*line) co_return fail(ErrorKind::kUnavailable, "the output ended before the command did");
-    const auto shown = printer.show(**line);
+    auto next = co_await lines.next();
+    if (!next) co_return fail(std::move(next).error().in("the output broke off before the command's end"));
+    const std::optional<std::string> line = std::move(*next);
+    if (!line) co_return fail(ErrorKind::kUnavailable, "the output ended before the command did");
+    const auto shown = printer.show(*line);
     if (!shown) co_return std::unexpected(shown.error());
-    if (*shown) co_return **shown;
+    const std::optional<int> status = *shown;
+    if (status) co_return *status;
   }
 }
 

@@ -34,7 +34,7 @@ std::string encode(const Result<std::string>& result) {
 
 Result<std::string> decode(std::string_view text) {
   if (text.empty()) return fail(ErrorKind::kInternal, "the child process ended without a word");
-  const int tag = text.front();
+  const int tag = static_cast<unsigned char>(text.front());
   std::string rest(text.substr(1));
   if (tag == 0) return rest;
   return fail(static_cast<ErrorKind>(tag - 1), std::move(rest));

@@ -119,7 +119,8 @@ Task<Result<int>> run(std::shared_ptr<ApiClient> client, Shared options, std::st
 }
 
 Task<Result<int>> exec(std::shared_ptr<ApiClient> client, Shared options) {
-  return run(std::move(client), options, command_line(options->command), "bash");
+  auto code = command_line(options->command);
+  return run(std::move(client), std::move(options), std::move(code), "bash");
 }
 
 Task<Result<int>> python(std::shared_ptr<ApiClient> client, Shared options) {
@@ -200,7 +201,8 @@ Task<Result<int>> merge(std::shared_ptr<ApiClient> client, Shared options) {
 }
 
 Task<Result<int>> copy(std::shared_ptr<ApiClient> client, Shared options) {
-  return copy_files(std::move(client), options->source, options->target);
+  auto copied = copy_files(std::move(client), options->source, options->target);
+  co_return co_await std::move(copied);
 }
 
 Task<Result<int>> remove(std::shared_ptr<ApiClient> client, Shared options) {
@@ -222,7 +224,7 @@ Task<Result<int>> remove(std::shared_ptr<ApiClient> client, Shared options) {
 
 using Body = Task<Result<int>> (*)(std::shared_ptr<ApiClient>, Shared);
 
-void choose(CLI::App* subcommand, Action& chosen, Shared options, Body body) {
+void choose(CLI::App* subcommand, Action& chosen, const Shared& options, Body body) {
   subcommand->callback([&chosen, options, body] {
     chosen = [options, body] {
       return with_server(

@@ -83,7 +83,7 @@ std::shared_ptr<api::mcp::Endpoint> make_mcp(Executor executor, const Config& co
   options.allowed_origins = config.allowed_origins;
   const bool loopback = host.starts_with("127.") || host == "::1";
   options.listening = loopback ? api::mcp::Listening::kLoopback : api::mcp::Listening::kNetwork;
-  return api::mcp::Endpoint::make(std::move(executor), std::move(sandboxes), authenticate,
+  return api::mcp::Endpoint::make(std::move(executor), std::move(sandboxes), std::move(authenticate),
                                   std::move(options));
 }
 

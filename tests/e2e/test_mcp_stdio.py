@@ -135,6 +135,21 @@ def test_at_the_end_of_input_calls_that_run_are_answered_first(client, stdio):
     assert one.process.wait(BOUND) == 0 and client.ids() == before
 
 
+def test_an_own_sandbox_that_has_ended_is_told_and_followed_by_a_fresh_one(client, stdio):
+    before = client.ids()
+    one = stdio()
+    one.tool("run_python", code="kept = 1")
+    own, = client.ids() - before
+    client.sandbox(own).destroy()
+    one.send("tools/call", name="run_python", arguments={"code": "kept"})
+    told = one.heard()["result"]
+    assert told["isError"] is True and "sandbox" in told["content"][0]["text"], told
+    assert one.tool("run_python", code="print('kept' in globals())")["stdout"] == "False\n"
+    assert len(client.ids() - before) == 1
+    one.process.send_signal(signal.SIGTERM)
+    assert one.process.wait(BOUND) == 0 and client.ids() == before
+
+
 def test_it_starts_from_the_template_it_is_told(client, stdio):
     before = client.ids()
     one = stdio("--template", "python-datasci")

@@ -1,6 +1,7 @@
 """A host without room: no sandbox is made, whoever asks is told what is short, and those there are go on."""
 
-import contextlib
+import ctypes
+import json
 import os
 import subprocess
 import tempfile
@@ -10,18 +11,35 @@ import pytest
 from warren_client import eventually
 
 BOUND = 60
+LIBC = ctypes.CDLL(None, use_errno=True)
 MIB = 1 << 20
 # What the server keeps free on its disk, and a disk that has little more than that.
 FLOOR_MIB = 2048
 ROOMY_MIB = FLOOR_MIB + 1152
 
 
+CLONE_NEWNS = 0x20000
+
+
 class Disk:
-    """A file system of the test's own, whose size can be changed while it is used."""
+    """A file system of the test's own, whose size can be changed while it is used. It is mounted where only this thread
+    and what it starts can see it: others on this machine do not stumble over it, and it cannot be left behind."""
 
     def __init__(self, folder):
         self.folder = folder
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOMY_MIB}m,mode=755", "warren-test", folder], check=True)
+
+    def __enter__(self):
+        self.before = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC), os.getcwd()
+        assert LIBC.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOMY_MIB}m,mode=755", "warren-test", self.folder], check=True)
+        return self
+
+    def __exit__(self, *_):
+        namespace, folder = self.before
+        assert LIBC.setns(namespace, CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+        os.chdir(folder)
+        os.close(namespace)
 
     def resize(self, mib):
         subprocess.run(["mount", "-o", f"remount,size={mib}m", self.folder], check=True)
@@ -29,12 +47,10 @@ class Disk:
 
 @pytest.fixture
 def disk():
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warren-test-disk-"))
+    with tempfile.TemporaryDirectory(prefix="warren-test-disk-") as folder:
         os.chmod(folder, 0o755)
-        one = Disk(folder)
-        stack.callback(subprocess.run, ["umount", folder], check=True)
-        yield one
+        with Disk(folder) as one:
+            yield one
 
 
 @pytest.fixture
@@ -53,10 +69,13 @@ def refusals(warren):
     result = client.tool("create_sandbox")
     assert result["isError"] is True and "structuredContent" not in result, result
     assert result["_meta"]["warren/error"] == "unavailable", result
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run_bash", "arguments": {"command": "true"}}}
+    own = json.loads(warren.command("mcp", input=json.dumps(call) + "\n").stdout)["result"]
+    assert own["isError"] is True, own
     done = warren.command("sandbox", "create")
     assert done.returncode == 125 and not done.stdout, done
     assert client.ids() == before
-    return [answer.error(), "".join(c["text"] for c in result["content"]), done.stderr]
+    return [answer.error(), *("".join(c["text"] for c in one["content"]) for one in (result, own)), done.stderr]
 
 
 def assert_told(warren, *words):

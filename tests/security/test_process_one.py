@@ -86,32 +86,42 @@ def test_what_it_opens_cannot_be_put_into_its_way(sandbox):
     assert sandbox.client.request("GET", sandbox.file_path("/root/pipe")).status == 400
 
 
-def test_a_process_that_stops_whatever_starts_does_not_stop_it(sandbox):
-    """SIGSTOP meets programs before they are executed."""
-    sandbox.python_ok("1")
-    sandbox.put("/root/stopper.py", b"""
+STOPPER = b"""
 import os, signal, time
-time.sleep(1)  # the call that starts this ends
+open('/root/ready', 'w').close()
+while not os.path.exists('/root/go'): time.sleep(0.05)  # the call that started this has ended by then
 open('/root/begun', 'w').close()
-end = time.monotonic() + 8
+end = time.monotonic() + 120
 me = os.getpid()
-while time.monotonic() < end:
+while not os.path.exists('/root/enough') and time.monotonic() < end:
     for name in os.listdir('/proc'):
         if name.isdigit() and int(name) not in (1, me):
             try: os.kill(int(name), signal.SIGSTOP)
             except OSError: pass
-""")
+open('/root/ended', 'w').close()
+"""
+
+
+def test_a_process_that_stops_whatever_starts_does_not_stop_it(sandbox):
+    """SIGSTOP meets programs before they are executed."""
+    sandbox.python_ok("1")
+    sandbox.put("/root/stopper.py", STOPPER)
     sandbox.bash_ok("setsid /usr/bin/python3 /root/stopper.py >/dev/null 2>&1 &")
+    eventually(lambda: sandbox.get_status("/root/ready") == 200)
+    sandbox.put("/root/go", b"")
     eventually(lambda: sandbox.get_status("/root/begun") == 200)
     for _ in range(3):
+        # A program is stopped before it has begun, which is told, or after, which its deadline ends.
         try:
             answer = sandbox.client.request("POST", sandbox.path + "/exec",
-                                            {"code": "echo ok", "language": "bash", "timeout_seconds": 1}, wait=30)
+                                            {"code": "echo ok", "language": "bash", "timeout_seconds": 1}, wait=60)
             assert answer.status == 200 or b"has not begun" in answer.body, answer.body
         except http.client.IncompleteRead as cut:
             assert b"has not begun" in cut.partial, cut.partial
-        assert sandbox.get("/root/stopper.py")
-    eventually(lambda: sandbox.bash("echo ok", timeout_seconds=2).text == "ok\n")
+        assert sandbox.get("/root/stopper.py") == STOPPER
+    sandbox.put("/root/enough", b"")
+    eventually(lambda: sandbox.get_status("/root/ended") == 200)
+    assert sandbox.bash_ok("echo ok") == "ok\n"
     sandbox.python("1", timeout_seconds=2)  # the session has been stopped, too
     sandbox.works()
 

@@ -70,10 +70,12 @@ json::object list_sandboxes_tool() {
 json::object create_sandbox_tool() {
   json::object egress;
   egress["description"] =
-      "Network access wanted: false or \"none\", true or \"open\", or a policy. This version has no network: "
-      "the "
-      "sandbox always gets \"none\".";
-  egress["anyOf"] = json::array{json::object{{"type", "boolean"}}, json::object{{"type", "string"}},
+      "Network access wanted: false or \"none\", true or \"open\", a list of domains and CIDRs, or a policy. "
+      "This version has no network: the sandbox always gets \"none\".";
+  json::object word = typed("string", "");
+  word["enum"] = json::array{"open", "none"};
+  egress["anyOf"] = json::array{json::object{{"type", "boolean"}}, std::move(word),
+                                json::object{{"type", "array"}, {"items", json::object{{"type", "string"}}}},
                                 json::object{{"type", "object"}}};
   json::object isolation = typed("string", "How it is isolated; default auto.");
   isolation["enum"] = json::array{"auto", "namespace", "microvm"};

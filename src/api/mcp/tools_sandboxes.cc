@@ -34,9 +34,10 @@ EgressWish read_egress(Arguments& arguments) {
   const json::value* egress = arguments.value("egress");
   if (egress == nullptr) return EgressWish::kNone;
   if (egress->is_bool()) return egress->get_bool() ? EgressWish::kSome : EgressWish::kNone;
-  if (egress->is_string()) return egress->get_string() == "none" ? EgressWish::kNone : EgressWish::kSome;
+  if (egress->is_string() && egress->get_string() == "none") return EgressWish::kNone;
+  if (egress->is_string() && egress->get_string() == "open") return EgressWish::kSome;
   if (egress->is_object() || egress->is_array()) return EgressWish::kSome;
-  arguments.refuse("egress", R"(true, false, "open", "none" or a policy)", *egress);
+  arguments.refuse("egress", R"(true, false, "open", "none", a list or a policy object)", *egress);
   return EgressWish::kNone;
 }
 

@@ -77,12 +77,13 @@ Task<void> stream_execution(std::shared_ptr<service::Execution> execution, http:
   });
 
   const auto executor = co_await asio::this_coro::executor;
-  auto first = std::make_shared<First>(executor);
-  first->timer.expires_after(kHeadPatience);
-  asio::co_spawn(executor, await_first(execution, first), asio::detached);
-  if (!first->event) co_await wait(*first);
-  if (first->event && !*first->event) {
-    co_await refuse(writer, first->event->error());
+  const auto held_first = std::make_shared<First>(executor);
+  First& first = *held_first;
+  first.timer.expires_after(kHeadPatience);
+  asio::co_spawn(executor, await_first(execution, held_first), asio::detached);
+  if (!first.event) co_await wait(first);
+  if (first.event && !*first.event) {
+    co_await refuse(writer, first.event->error());
     co_return;
   }
 
@@ -91,14 +92,14 @@ Task<void> stream_execution(std::shared_ptr<service::Execution> execution, http:
   headers.set("X-Accel-Buffering", "no");
   const auto begun = co_await writer.begin(200, std::move(headers));
   if (!begun) execution->cancel();
-  while (!first->event) {
-    first->timer.expires_at(Clock::time_point::max());
-    co_await wait(*first);
+  while (!first.event) {
+    first.timer.expires_at(Clock::time_point::max());
+    co_await wait(first);
   }
   if (!begun) co_return;
 
   EventLines lines;
-  auto event = std::move(*first->event);
+  auto event = std::move(*first.event);
   while (true) {
     if (!event) {
       // Ends without finish(): what came is not the whole, and the client sees it.

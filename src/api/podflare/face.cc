@@ -63,8 +63,8 @@ Task<Result<http::Response>> not_offered(std::shared_ptr<Face> /*face*/, service
 }  // namespace
 
 void add_route(http::Router& router, const std::shared_ptr<Face>& face, std::string method,
-               std::string pattern, Handler handler) {
-  router.add(std::move(method), std::move(pattern),
+               const std::string& pattern, Handler handler) {
+  router.add(std::move(method), pattern,
              [face, handler](http::Request& request, http::ResponseWriter& writer) {
                return check_key_and_run(face, handler, request, writer);
              });

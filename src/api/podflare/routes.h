@@ -44,7 +44,7 @@ using Handler = std::variant<Responder, Streamer>;
 
 // Adds `handler` behind the check of the key.
 void add_route(http::Router& router, const std::shared_ptr<Face>& face, std::string method,
-               std::string pattern, Handler handler);
+               const std::string& pattern, Handler handler);
 
 // Answers with an error in the face's own shape.
 Task<void> refuse(http::ResponseWriter& writer, Error error);

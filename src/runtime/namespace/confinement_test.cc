@@ -158,7 +158,7 @@ TEST_F(Confinement, NumbersOfProcessesBeginSomewhereElseInEachSandbox) {
 }
 
 TEST_F(Confinement, TerminalsAreLimitedForEachSandbox) {
-  const auto open_one = [this](const std::string& id) {
+  const auto open_one = [](const std::string& id) {
     const std::string path = "/proc/" + std::to_string(driver_->process_of(id)) + "/root/dev/pts/ptmx";
     return UniqueFd(::open(path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC));
   };

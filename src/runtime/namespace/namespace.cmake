@@ -8,7 +8,7 @@ add_library(
   namespace/disk_space.cc
   namespace/inside.cc
   namespace/namespace_driver.cc
-  namespace/namespace_driver_fork.cc
+  namespace/namespace_driver_fork.cc namespace/namespace_driver_stock.cc namespace/stock.cc
   namespace/overlay_probe.cc
   namespace/pool.cc
   namespace/pool_btrfs.cc

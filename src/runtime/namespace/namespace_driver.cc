@@ -46,13 +46,17 @@ std::string hostname_of(const std::string& id) {
 
 }  // namespace
 
+NamespaceDriver::Making::Making(std::size_t& count) : count_(count) { ++count_; }
+NamespaceDriver::Making::~Making() { --count_; }
+
 std::string forks_group(const std::string& instance) { return instance + "/forks"; }
 
 NamespaceDriver::NamespaceDriver(Executor executor, NamespaceOptions options)
     : executor_(std::move(executor)),
       options_(std::move(options)),
       instance_(instance_name(options_.home)),
-      slots_(options_.id_base, static_cast<std::uint32_t>(std::hash<std::string>{}(instance_))) {}
+      slots_(options_.id_base, static_cast<std::uint32_t>(std::hash<std::string>{}(instance_))),
+      stock_(options_.stock) {}
 
 NamespaceDriver::~NamespaceDriver() {
   if (!tear_down_) return;
@@ -137,16 +141,21 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
   WARREN_TRY_CO(admit(spec));
   const auto template_root = options_.template_root(spec.template_name);
   if (!template_root) co_return fail(template_root.error());
-  auto made = co_await make(std::move(spec), *template_root);
-  if (!made) co_return fail(std::move(made.error()));
-  const auto sandbox = *made;
-  if (!runners_->is_warm(sandbox->template_name, *template_root))
-    log::info("sandbox {}: its template is not warm, so its session starts by itself", sandbox->id);
-  else if (const auto given = runners_->give(sandbox); !given)
-    log::warn("sandbox {}: {}; its session starts by itself", sandbox->id, given.error().message());
+  const Making making(making_);
+  auto sandbox = take_ready(spec, *template_root);
+  if (!sandbox) {
+    auto made = co_await make(std::move(spec), *template_root);
+    if (!made) co_return fail(std::move(made.error()));
+    sandbox = *made;
+    if (!runners_->is_warm(sandbox->template_name, *template_root))
+      log::info("sandbox {}: its template is not warm, so its session starts by itself", sandbox->id);
+    else if (const auto given = runners_->give(sandbox); !given)
+      log::warn("sandbox {}: {}; its session starts by itself", sandbox->id, given.error().message());
+  }
   sandbox->steps.finished("session");
   sandbox->phase = Sandbox::Phase::kThere;
   steps_ = sandbox->steps;
+  restock();
   co_return Result<void>{};
 }
 
@@ -267,11 +276,12 @@ Result<void> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& s
 
 Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
                                         const linux_::CgroupEntry& entry, const fs::path& upper) {
-  if (!sandbox->slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
+  const std::optional<std::uint32_t> slot = sandbox->slot;
+  if (!slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
   const StartPlan plan{.cgroup = entry,
                        .filter = *filter_,
                        .agent = agent_.get(),
-                       .first_id = slots_.first_id(*sandbox->slot),
+                       .first_id = slots_.first_id(*slot),
                        .upper = upper,
                        .guest_layer = options_.guest_layer,
                        .template_root = sandbox->template_root,
@@ -419,6 +429,7 @@ std::string NamespaceDriver::reason_of(const Sandbox& sandbox) const {
 }
 
 void NamespaceDriver::tend() {
+  if (!stopping_) sort_out_stock();
   tear_down_->tend();
   pool_->tend();
   // Accounts that have no sandbox any more.

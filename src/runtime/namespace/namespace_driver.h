@@ -32,6 +32,7 @@
 #include "runtime/namespace/runners.h"
 #include "runtime/namespace/slots.h"
 #include "runtime/namespace/steps.h"
+#include "runtime/namespace/stock.h"
 
 namespace warren::runtime {
 
@@ -53,6 +54,8 @@ struct NamespaceOptions {
   // No sandbox is made while the disk has less free than that.
   std::uint64_t floor_bytes = kDiskFloor;
   std::uint32_t id_base = 1879048192;
+  // How many sandboxes of a kind are kept ready for the next creates.
+  std::size_t stock = 4;
   // How long a sandbox may take to begin, and to end.
   Millis deadline{10'000};
 };
@@ -78,6 +81,7 @@ class NamespaceDriver final : public Driver {
   Result<void> freeze(std::string_view id) override;
   Result<void> thaw(std::string_view id) override;
   Result<Usage> usage(std::string_view id) override;
+  StockInfo stock() const override { return stock_.info(); }
   std::vector<std::string> sandboxes() const override;
   void on_exit(std::function<void(const Exit&)> told) override { told_ = std::move(told); }
 
@@ -108,6 +112,18 @@ class NamespaceDriver final : public Driver {
   Result<void> prepare();
   Result<void> clean_up_earlier();
 
+  // While one is there, somebody waits for a sandbox.
+  class Making {
+   public:
+    explicit Making(std::size_t& count);
+    ~Making();
+    Making(const Making&) = delete;
+    Making& operator=(const Making&) = delete;
+
+   private:
+    std::size_t& count_;
+  };
+
   Result<void> admit(const SandboxSpec& spec) const;
   // All of a create: the sandbox with its agent running.
   Task<Result<std::shared_ptr<Sandbox>>> make(SandboxSpec spec, std::filesystem::path template_root);
@@ -127,6 +143,12 @@ class NamespaceDriver final : public Driver {
   Task<Result<void>> await_start(std::shared_ptr<Sandbox> sandbox, Result<UniqueFd> lead);
   // Ends what could not be made, and gives the error for it.
   Task<Error> abandon(std::shared_ptr<Sandbox> sandbox, Error error);
+
+  // See namespace_driver_stock.cc.
+  std::shared_ptr<Sandbox> take_ready(const SandboxSpec& spec, const std::filesystem::path& template_root);
+  void restock();
+  Task<void> fill_stock();
+  void sort_out_stock();
 
   // See namespace_driver_fork.cc.
   struct Copied;
@@ -155,6 +177,9 @@ class NamespaceDriver final : public Driver {
   UniqueFd agent_;
   std::unique_ptr<TearDown> tear_down_;
   std::unique_ptr<Runners> runners_;
+  Stock stock_;
+  bool is_restocking_ = false;
+  std::size_t making_ = 0;  // creates and forks that are under way
   std::map<std::string, Clock::time_point, std::less<>> warm_again_;
   std::map<std::string, std::shared_ptr<Sandbox>, std::less<>> sandboxes_;
   std::function<void(const Exit&)> told_;

@@ -64,6 +64,7 @@ Task<Result<void>> NamespaceDriver::fork(std::string parent_id, std::vector<Sand
   const auto parent = *found;
   if (parent->is_forking) co_return fail(ErrorKind::kConflict, "the sandbox is being forked already");
   parent->is_forking = true;
+  const Making making(making_);
   auto forked = co_await fork_all(parent, std::move(specs));
   parent->is_forking = false;
   co_return forked;

@@ -60,13 +60,13 @@ Result<void> make_folder(const std::string& path) {
 }
 
 Result<void> cover(const std::string& what, const char* where) {
-  const auto tree = clone_tree(what, 0);
+  const auto tree = clone_tree(what, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   if (!tree) return fail(tree.error());
   return attach_tree(tree->get(), where);
 }
 
 Result<void> build_dev(const RootOptions& options) {
-  WARREN_TRY(mount_fs("tmpfs", "dev", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k,nr_inodes=64"));
+  WARREN_TRY(mount_fs("tmpfs", "dev", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k,nr_inodes=64"));
   for (const char* device : kDevices) {
     const std::string name = std::string("dev/") + device;
     // The node cannot be made here; the host's own is bound over an empty file.

@@ -288,8 +288,8 @@ void Runners::forget(std::string_view template_name) {
 
 Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
   const auto found = warm_.find(sandbox->template_name);
-  const auto warm = found == warm_.end() ? nullptr : found->second;
-  if (!warm || !warm->point || !warm->sandbox->twin)
+  const Warm* warm = found == warm_.end() ? nullptr : found->second.get();
+  if (warm == nullptr || !warm->point || !warm->sandbox->twin)
     return fail(ErrorKind::kUnavailable, "the template is not warm yet");
   const ForkPoint& point = *warm->point;
   const auto copy = [&point] {

@@ -1,0 +1,66 @@
+// How NamespaceDriver keeps sandboxes ready.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <utility>
+
+#include "base/ids.h"
+#include "base/log.h"
+#include "runtime/namespace/namespace_driver.h"
+#include "runtime/namespace/runners.h"
+#include "runtime/namespace/sandbox.h"
+#include "runtime/namespace/tear_down.h"
+
+namespace warren::runtime {
+
+std::shared_ptr<Sandbox> NamespaceDriver::take_ready(const SandboxSpec& spec,
+                                                     const std::filesystem::path& template_root) {
+  const auto sandbox = stock_.take(spec, template_root);
+  if (!sandbox) return nullptr;
+  sandboxes_.erase(sandbox->id);
+  sandbox->id = spec.id;
+  sandbox->steps.start();
+  sandboxes_.emplace(sandbox->id, sandbox);
+  return sandbox;
+}
+
+void NamespaceDriver::restock() {
+  if (is_restocking_ || stopping_) return;
+  is_restocking_ = true;
+  boost::asio::co_spawn(executor_, fill_stock(), boost::asio::detached);
+}
+
+Task<void> NamespaceDriver::fill_stock() {
+  // Whoever waits for a sandbox of his own comes first; and a burst of creates goes on for a
+  // while, during which one that is made for later costs more than it saves.
+  constexpr Millis kQuiet{5};
+  while (!stopping_) {
+    co_await pause(kQuiet);
+    if (making_ > 0) continue;
+    auto want = stock_.wanted();
+    if (!want || !runners_->is_warm(want->spec.template_name, want->template_root)) break;
+    want->spec.id = new_sandbox_id();
+    if (!admit(want->spec)) break;
+    auto made = co_await make(std::move(want->spec), std::move(want->template_root));
+    if (!made) {
+      log::debug("no sandbox for the stock: {}", made.error().message());
+      break;
+    }
+    const auto given = runners_->give(*made);
+    if (!given || !stock_.add(*made)) {
+      tear_down_->begin(*made);
+      break;
+    }
+  }
+  is_restocking_ = false;
+}
+
+void NamespaceDriver::sort_out_stock() {
+  const auto useless = stock_.sort_out([this](const std::string& name, const std::filesystem::path& root) {
+    const auto newest = options_.template_root(name);
+    return newest && *newest == root;
+  });
+  for (const auto& sandbox : useless) tear_down_->begin(sandbox);
+  restock();
+}
+
+}  // namespace warren::runtime

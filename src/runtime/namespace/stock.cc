@@ -1,0 +1,82 @@
+#include "runtime/namespace/stock.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace warren::runtime {
+namespace {
+
+constexpr std::size_t kMostKinds = 4;
+constexpr std::chrono::minutes kKept{15};
+
+bool is_usable(const Sandbox& sandbox) {
+  return sandbox.phase == Sandbox::Phase::kMaking && !sandbox.ended.is_set() && sandbox.twin;
+}
+
+}  // namespace
+
+std::shared_ptr<Sandbox> Stock::take(const SandboxSpec& spec, const std::filesystem::path& template_root) {
+  if (most_ == 0) return nullptr;
+  Shelf& shelf =
+      kinds_[{.account = spec.account, .template_root = template_root, .limits = spec.limits}];
+  shelf.spec = spec;
+  shelf.spec.id.clear();
+  shelf.wanted_at = Clock::now();
+  const auto found = std::ranges::find_if(shelf.ready, [](const auto& ready) { return is_usable(*ready); });
+  if (found == shelf.ready.end()) {
+    ++misses_;
+    return nullptr;
+  }
+  ++hits_;
+  auto sandbox = *found;
+  shelf.ready.erase(found);
+  return sandbox;
+}
+
+std::optional<Stock::Want> Stock::wanted() const {
+  std::optional<Want> want;
+  Clock::time_point latest = Clock::time_point::min();
+  for (const auto& [kind, shelf] : kinds_) {
+    if (shelf.ready.size() >= most_ || shelf.wanted_at < latest) continue;
+    latest = shelf.wanted_at;
+    want = Want{.spec = shelf.spec, .template_root = kind.template_root};
+  }
+  return want;
+}
+
+bool Stock::add(std::shared_ptr<Sandbox> sandbox) {
+  const auto found = kinds_.find({.account = sandbox->account,
+                                  .template_root = sandbox->template_root,
+                                  .limits = sandbox->limits});
+  if (found == kinds_.end() || !is_usable(*sandbox)) return false;
+  found->second.ready.push_back(std::move(sandbox));
+  return true;
+}
+
+std::vector<std::shared_ptr<Sandbox>> Stock::sort_out(const IsCurrent& is_current) {
+  std::vector<Clock::time_point> wanted_at;
+  for (const auto& [kind, shelf] : kinds_) wanted_at.push_back(shelf.wanted_at);
+  std::ranges::sort(wanted_at, std::greater());
+  auto oldest = Clock::now() - kKept;
+  if (wanted_at.size() > kMostKinds) oldest = std::max(oldest, wanted_at[kMostKinds - 1]);
+  std::vector<std::shared_ptr<Sandbox>> useless;
+  for (auto kind = kinds_.begin(); kind != kinds_.end();) {
+    auto& shelf = kind->second;
+    const bool kept = shelf.wanted_at >= oldest && is_current(shelf.spec.template_name, kind->first.template_root);
+    std::erase_if(shelf.ready, [&](const std::shared_ptr<Sandbox>& sandbox) {
+      const bool useful = kept && is_usable(*sandbox);
+      if (!useful) useless.push_back(sandbox);
+      return !useful;
+    });
+    kind = kept ? std::next(kind) : kinds_.erase(kind);
+  }
+  return useless;
+}
+
+StockInfo Stock::info() const {
+  StockInfo info{.ready = 0, .wanted = most_ * kinds_.size(), .hits = hits_, .misses = misses_};
+  for (const auto& [kind, shelf] : kinds_) info.ready += shelf.ready.size();
+  return info;
+}
+
+}  // namespace warren::runtime

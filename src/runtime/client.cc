@@ -121,6 +121,15 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
     co_return std::move(*list);
   }
 
+  Task<Result<StockInfo>> stock() override {
+    Call what = StockCall{};
+    auto response = co_await call(std::move(what));
+    if (!response) co_return fail(std::move(response.error()));
+    const auto* info = std::get_if<StockInfo>(&response->answer);
+    if (!info) co_return fail(ErrorKind::kInternal, "the runtime answered another question");
+    co_return *info;
+  }
+
   const Capabilities& capabilities() const override { return capabilities_; }
   bool connected() const override { return ready_; }
 

@@ -214,6 +214,9 @@ json::object to_json(const Answer& answer) {
               {"cpu_usec", usage->cpu_usec},
               {"pids", usage->pids},
               {"oom_kills", usage->oom_kills}}}};
+  if (const auto* stock = std::get_if<StockInfo>(&answer))
+    return {{"stock",
+             {{"ready", stock->ready}, {"wanted", stock->wanted}, {"hits", stock->hits}, {"misses", stock->misses}}}};
   if (const auto* templates = std::get_if<std::vector<TemplateInfo>>(&answer)) {
     json::array list;
     for (const auto& one : *templates)
@@ -260,6 +263,17 @@ Result<Answer> answer_from(const json::object& object) {
     WARREN_TRY(reader.finish());
     if (!usage) return fail(usage.error());
     return *usage;
+  }
+  if (object.contains("stock")) {
+    const auto inner = reader.object("stock");
+    WARREN_TRY(reader.finish());
+    Reader stock(inner);
+    const StockInfo info{.ready = stock.number("ready", kAnyNumber),
+                         .wanted = stock.number("wanted", kAnyNumber),
+                         .hits = stock.number("hits", kAnyNumber),
+                         .misses = stock.number("misses", kAnyNumber)};
+    WARREN_TRY(stock.finish());
+    return info;
   }
   auto list = templates_from(reader.array("templates"));
   WARREN_TRY(reader.finish());
@@ -324,6 +338,7 @@ struct RequestEncoder {
   json::object operator()(const DestroyCall& call) const { return with("destroy", call.id); }
   json::object operator()(const UsageCall& call) const { return with("usage", call.id); }
   json::object operator()(const TemplatesCall&) const { return with("templates"); }
+  json::object operator()(const StockCall&) const { return with("stock"); }
 };
 
 struct RuntimeEncoder {
@@ -367,6 +382,10 @@ Result<Request> parse_request(std::string_view packet) {
     if (op == "connect") return call_with_id<ConnectCall>(reader);
     if (op == "destroy") return call_with_id<DestroyCall>(reader);
     if (op == "usage") return call_with_id<UsageCall>(reader);
+    if (op == "stock") {
+      WARREN_TRY(reader.finish());
+      return StockCall{};
+    }
     if (op == "templates") {
       WARREN_TRY(reader.finish());
       return TemplatesCall{};

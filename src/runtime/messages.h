@@ -6,7 +6,7 @@
 //   server:  {"n":N,"op":"create","id":S,"account":S,"template":S,"limits":{…},"account_memory_bytes":N}
 //            {"n":N,"op":"fork","parent":S,"children":[S…],"account":S,"limits":{…},"account_memory_bytes":N}
 //            {"n":N,"op":"replace","id":S,"winner":S}
-//            {"n":N,"op":"connect"|"destroy"|"usage","id":S}   {"n":N,"op":"templates"}
+//            {"n":N,"op":"connect"|"destroy"|"usage","id":S}   {"n":N,"op":"templates"|"stock"}
 //   runtime: {"n":N,"ok":{…}}  {"n":N,"error":{"kind":S,"message":S}}
 //            {"known":[S…]}          in pieces, when the connection begins
 //            {"ready":{"isolation":S,"fork_copies":S}}   after the last piece
@@ -52,7 +52,8 @@ struct UsageCall {
   std::string id;
 };
 struct TemplatesCall {};
-using Call = std::variant<CreateCall, ForkCall, ReplaceCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall>;
+struct StockCall {};
+using Call = std::variant<CreateCall, ForkCall, ReplaceCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall, StockCall>;
 
 struct Request {
   std::uint64_t number = 0;  // chosen by the server, repeated in the reply
@@ -64,7 +65,7 @@ std::string encode(const Request& request);
 Result<Request> parse_request(std::string_view packet);
 
 // monostate: done, and there is nothing more to say.
-using Answer = std::variant<std::monostate, Usage, std::vector<TemplateInfo>>;
+using Answer = std::variant<std::monostate, Usage, std::vector<TemplateInfo>, StockInfo>;
 struct Reply {
   std::uint64_t number = 0;
   Result<Answer> outcome;

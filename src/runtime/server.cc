@@ -162,6 +162,7 @@ Result<void> run_runtime(RuntimeOptions options) {
                               .agent = options.agent,
                               .guest_layer = options.guest_layer,
                               .template_root = std::move(options.template_root)};
+  namespaces.stock = options.stock;
   if (options.pool_bytes != 0) namespaces.pool_bytes = options.pool_bytes;
   if (options.floor_bytes != 0) namespaces.floor_bytes = options.floor_bytes;
   if (options.id_base != 0) namespaces.id_base = options.id_base;

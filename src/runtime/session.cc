@@ -66,6 +66,11 @@ struct Caller {
     co_return outcome;
   }
 
+  Task<Outcome> operator()(StockCall) const {
+    Outcome outcome{.answer = Answer(shared.driver.stock()), .descriptors = {}};
+    co_return outcome;
+  }
+
   Task<Outcome> operator()(TemplatesCall) const {
     Outcome outcome{.answer = Answer(shared.templates()), .descriptors = {}};
     co_return outcome;

@@ -111,6 +111,7 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   Task<Result<void>> destroy(std::string id) override;
   Task<Result<runtime::Usage>> usage(std::string id) override;
   Task<Result<std::vector<runtime::TemplateInfo>>> templates() override;
+  Task<Result<runtime::StockInfo>> stock() override { co_return stock_info; }
   const runtime::Capabilities& capabilities() const override { return capabilities_; }
   bool connected() const override { return is_connected; }
 
@@ -131,6 +132,7 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   FakeMachine next_machine;
   std::optional<Error> create_error;
   std::optional<Error> fork_error;
+  runtime::StockInfo stock_info;
   std::optional<Error> replace_error;
   std::optional<Error> destroy_error;
   std::size_t template_questions = 0;

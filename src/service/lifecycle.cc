@@ -44,13 +44,19 @@ std::vector<SandboxInfo> Lifecycle::list(const Caller& caller) const {
   return infos;
 }
 
-Capacity Lifecycle::capacity(const Caller& caller) {
+Task<Result<Capacity>> Lifecycle::capacity(Caller caller) {
   // What is answered may be old by that much; the question brings it up to date.
   if (parts_.time->now() - templates_asked_ > kTemplatesFresh) refresh_templates();
+  const auto runtime = runtime_;
+  const auto stock = co_await runtime->stock();
+  if (!stock) co_return fail(stock.error());
   const auto own = alive_.find(caller.account_id);
-  return Capacity{.sandboxes = own == alive_.end() ? 0 : own->second,
-                  .max_sandboxes = std::min(options_.tier.max_sandboxes, options_.max_sandboxes),
-                  .templates = templates_->known()};
+  Capacity capacity;
+  capacity.sandboxes = own == alive_.end() ? 0 : own->second;
+  capacity.max_sandboxes = std::min(options_.tier.max_sandboxes, options_.max_sandboxes);
+  capacity.templates = templates_->known();
+  capacity.stock = *stock;
+  co_return capacity;
 }
 
 Task<Result<void>> Lifecycle::destroy(Caller caller, std::string id) {

@@ -45,7 +45,7 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   Result<std::shared_ptr<LiveSandbox>> find(const Caller& caller, std::string_view id) const;
   // Oldest first.
   std::vector<SandboxInfo> list(const Caller& caller) const;
-  Capacity capacity(const Caller& caller);
+  Task<Result<Capacity>> capacity(Caller caller);
   bool healthy() const { return loaded_ && runtime_ && runtime_->connected(); }
 
   const std::shared_ptr<AgentLinks>& links() const { return links_; }

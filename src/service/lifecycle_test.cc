@@ -153,8 +153,8 @@ TEST_F(LifecycleTest, LimitsOfTheAccountAndOfTheServerHold) {
   auto fourth = run(sandboxes_->create(mallory_, {}));
   ASSERT_FALSE(fourth);
   EXPECT_EQ(fourth.error().kind(), ErrorKind::kLimited);
-  EXPECT_EQ(sandboxes_->capacity(alice_).sandboxes, 2U);
-  EXPECT_EQ(sandboxes_->capacity(alice_).max_sandboxes, 2U);
+  EXPECT_EQ(run(sandboxes_->capacity(alice_))->sandboxes, 2U);
+  EXPECT_EQ(run(sandboxes_->capacity(alice_))->max_sandboxes, 2U);
   ASSERT_TRUE(run(sandboxes_->destroy(alice_, first.id)));
   create();
 }
@@ -199,7 +199,7 @@ TEST_F(LifecycleTest, ACreateThatFailsLeavesNothing) {
   EXPECT_TRUE(runtime_->machines.empty());
   EXPECT_TRUE(sandboxes_->list(alice_).empty());
   EXPECT_TRUE(store::SandboxRepository(*database_).all()->empty());
-  EXPECT_EQ(sandboxes_->capacity(alice_).sandboxes, 0U);
+  EXPECT_EQ(run(sandboxes_->capacity(alice_))->sandboxes, 0U);
 }
 
 TEST_F(LifecycleTest, ASandboxThatCannotBeRememberedIsNotMade) {
@@ -234,7 +234,7 @@ TEST_F(LifecycleTest, ACreateWhoseClientGoesAwayLeavesNothing) {
   EXPECT_TRUE(runtime_->machines.empty());
   EXPECT_TRUE(sandboxes_->list(alice_).empty());
   EXPECT_TRUE(store::SandboxRepository(*database_).all()->empty());
-  EXPECT_EQ(sandboxes_->capacity(alice_).sandboxes, 0U);
+  EXPECT_EQ(run(sandboxes_->capacity(alice_))->sandboxes, 0U);
 }
 
 TEST_F(LifecycleTest, TwentyCreatedAtOnceLiveTheirTimeAndThenEnd) {
@@ -415,7 +415,7 @@ TEST_F(LifecycleTest, AMachineThatEndsOnItsOwnIsDeadWithItsReason) {
   ASSERT_FALSE(call);
   EXPECT_EQ(call.error().kind(), ErrorKind::kConflict);
   EXPECT_NE(call.error().message().find("out of memory; destroy it and create a new one"), std::string::npos);
-  EXPECT_EQ(sandboxes_->capacity(alice_).sandboxes, 0U);
+  EXPECT_EQ(run(sandboxes_->capacity(alice_))->sandboxes, 0U);
   EXPECT_TRUE(run(sandboxes_->destroy(alice_, info.id)));
   EXPECT_FALSE(sandboxes_->get(alice_, info.id));
 }
@@ -468,7 +468,7 @@ TEST_F(LifecycleTest, AThousandCreatedAndDestroyedLeaveNothing) {
   }
   EXPECT_TRUE(runtime_->machines.empty());
   EXPECT_TRUE(store::SandboxRepository(*database_).all()->empty());
-  EXPECT_EQ(sandboxes_->capacity(alice_).sandboxes, 0U);
+  EXPECT_EQ(run(sandboxes_->capacity(alice_))->sandboxes, 0U);
 }
 
 }  // namespace

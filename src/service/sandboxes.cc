@@ -132,7 +132,11 @@ class SandboxService final : public Sandboxes {
     co_return co_await remove_path(admitted->sandbox, admitted->links, std::move(*absolute));
   }
 
-  Capacity capacity(const Caller& caller) const override { return lifecycle_->capacity(caller); }
+  Task<Result<Capacity>> capacity(Caller caller) override {
+    WARREN_TRY_CO(check_scope(caller));
+    const auto lifecycle = lifecycle_;
+    co_return co_await lifecycle->capacity(std::move(caller));
+  }
   bool healthy() const override { return lifecycle_->healthy(); }
 
  private:

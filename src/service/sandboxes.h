@@ -193,6 +193,7 @@ struct Capacity {
   std::size_t sandboxes = 0;
   std::size_t max_sandboxes = 0;
   std::vector<runtime::TemplateInfo> templates;
+  runtime::StockInfo stock;
 };
 
 class Sandboxes {
@@ -241,7 +242,7 @@ class Sandboxes {
   virtual Task<Result<FileListing>> list_files(Caller caller, std::string id, std::string path) = 0;
   virtual Task<Result<void>> remove_file(Caller caller, std::string id, std::string path) = 0;
 
-  virtual Capacity capacity(const Caller& caller) const = 0;
+  virtual Task<Result<Capacity>> capacity(Caller caller) = 0;
   // Whether the runtime answers; what /healthz and doctor want to know.
   virtual bool healthy() const = 0;
 };

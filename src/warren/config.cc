@@ -102,6 +102,12 @@ Section server_section(Config& config) {
   };
 }
 
+Section runtime_section(Config& config) {
+  return {
+      {"stock", integer(0, 256, [&](std::int64_t value) { config.stock = static_cast<std::size_t>(value); })},
+  };
+}
+
 Section storage_section(Config& config) {
   return {
       {"templates_dir",
@@ -250,6 +256,7 @@ Result<void> apply_toml(Config& config, std::string_view text, std::string_view 
   const toml::table& root = parsed.table();
   const std::map<std::string, Section, std::less<>> sections{
       {"server", server_section(config)},
+      {"runtime", runtime_section(config)},
       {"storage", storage_section(config)},
       {"sandboxes", sandboxes_section(config)},
       {"limits", limits_section(config)},

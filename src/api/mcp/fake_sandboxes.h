@@ -219,7 +219,7 @@ class FakeSandboxes : public service::Sandboxes {
   Task<Result<void>> remove_file(service::Caller, std::string, std::string) override {
     co_return Result<void>();
   }
-  service::Capacity capacity(const service::Caller&) const override { return {}; }
+  Task<Result<service::Capacity>> capacity(service::Caller) override { co_return service::Capacity(); }
   bool healthy() const override { return true; }
 
  private:

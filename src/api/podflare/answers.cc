@@ -118,6 +118,10 @@ std::string capacity_json(const service::Capacity& capacity) {
   }
   return json::serialize(json::object{{"sandboxes", capacity.sandboxes},
                                       {"max_sandboxes", capacity.max_sandboxes},
+                                      {"stock", json::object{{"ready", capacity.stock.ready},
+                                                             {"wanted", capacity.stock.wanted},
+                                                             {"hits", capacity.stock.hits},
+                                                             {"misses", capacity.stock.misses}}},
                                       {"templates", std::move(templates)}}) +
          "\n";
 }

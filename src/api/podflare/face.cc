@@ -49,7 +49,9 @@ Task<void> healthz(std::shared_ptr<Face> face, http::ResponseWriter& writer) {
 
 Task<Result<http::Response>> capacity(std::shared_ptr<Face> face, service::Caller caller,
                                       http::Request& /*request*/) {
-  co_return http::json_response(200, capacity_json(face->sandboxes.capacity(caller)));
+  const auto capacity = co_await face->sandboxes.capacity(std::move(caller));
+  if (!capacity) co_return error_response(capacity.error());
+  co_return http::json_response(200, capacity_json(*capacity));
 }
 
 // Parts of the interface that come with later versions: known, so that a client is

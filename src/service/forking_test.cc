@@ -3,6 +3,7 @@
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/json/serialize.hpp>
 #include <optional>
 
 #include "service/fake_runtime.h"
@@ -48,7 +49,7 @@ class ForkingTest : public ServiceTest {
     EXPECT_EQ(runtime_->machines.size(), sandboxes);
     EXPECT_EQ(sandboxes_->list(alice_).size(), sandboxes);
     EXPECT_EQ(store::SandboxRepository(*database_).all()->size(), sandboxes);
-    EXPECT_EQ(sandboxes_->capacity(alice_).sandboxes, sandboxes);
+    EXPECT_EQ(run(sandboxes_->capacity(alice_))->sandboxes, sandboxes);
   }
   ErrorKind merge_error(const std::string& parent, MergeSpec spec, const std::string& word = "") {
     auto merged = run(sandboxes_->merge(alice_, parent, std::move(spec)));

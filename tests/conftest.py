@@ -56,6 +56,20 @@ def make_sandbox(warren, client):
         client.request("DELETE", one.path)
 
 
+@pytest.fixture
+def fork(client):
+    """Forks sandboxes; the children are destroyed at the end."""
+    made = []
+
+    def make(parent, n=1, **options):
+        made.extend(parent.fork(n, **options))
+        return made[-n:]
+
+    yield make
+    for one in made:
+        client.request("DELETE", one.path)
+
+
 @pytest.fixture(scope="module")
 def module_sandbox(shared_server):
     """One sandbox for all tests of a file that leave nothing behind in it."""

@@ -224,6 +224,22 @@ class Sandbox:
     def destroy(self):
         self.client.expect(204, "DELETE", self.path)
 
+    def fork(self, n=1, wait=None, **options):
+        """Its children; `forked` of each is the whole answer."""
+        answer = self.client.expect(200, "POST", f"{self.path}/fork", {"n": n, **options}, wait=wait).json()
+        children = [Sandbox(self.client, {"id": one, "forked": answer}) for one in answer["children"]]
+        assert len(children) == n, answer
+        return children
+
+    def merge(self, winner, **options):
+        """`winner` takes this one's place; of files it is the report."""
+        status = 200 if options.get("mode") == "files" else 204
+        return self.client.expect(status, "POST", f"{self.path}/merge_into/{winner.id}", options)
+
+    @property
+    def not_copied(self):
+        return self.info["forked"]["not_copied"]
+
     # Commands.
 
     def exec_stream(self, code, language, wait=None, **options):

@@ -155,6 +155,10 @@ Task<Result<void>> FakeRuntime::create(runtime::SandboxSpec spec) {
 
 Task<Result<void>> FakeRuntime::fork(std::string parent, std::vector<runtime::SandboxSpec> children) {
   co_await asio::post(executor_, asio::use_awaitable);
+  while (!gate_is_open_) {
+    gate_.expires_at(asio::steady_timer::time_point::max());
+    co_await gate_.async_wait(kWait);
+  }
   WARREN_TRY_CO(unless(fork_error));
   if (!machines.contains(parent)) co_return fail(ErrorKind::kNotFound, "no such machine");
   for (auto& child : children) {
@@ -169,9 +173,14 @@ Task<Result<void>> FakeRuntime::replace(std::string id, std::string winner) {
   co_await asio::post(executor_, asio::use_awaitable);
   WARREN_TRY_CO(unless(replace_error));
   if (!machines.contains(id) || !machines.contains(winner)) co_return fail(ErrorKind::kNotFound, "no such machine");
-  auto machine = std::move(machines[winner]);
+  const FakeMachine old = std::exchange(machines[id], machines[winner]);
   machines.erase(winner);
-  machines[id] = std::move(machine);
+  for (const auto& connection : old.connections) connection->lose();
+  // As long as the old machine takes to end.
+  while (!gate_is_open_) {
+    gate_.expires_at(asio::steady_timer::time_point::max());
+    co_await gate_.async_wait(kWait);
+  }
   co_return Result<void>();
 }
 

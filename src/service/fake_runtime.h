@@ -118,7 +118,7 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   std::shared_ptr<runtime::AgentClient> attach(UniqueFd connection,
                                                std::function<void(const Error&)> on_lost);
 
-  // Creates wait until opened.
+  // Creates, forks and replacements wait until opened.
   void shut_gate() { gate_is_open_ = false; }
   void open_gate();
   void go_away();

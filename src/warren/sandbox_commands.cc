@@ -33,6 +33,11 @@ struct Options {
   std::vector<std::string> env;
   std::int64_t timeout_seconds = 0;
   bool recursive = false;
+  std::int64_t children = 1;
+  bool keep_random = false;
+  std::string winner;
+  std::string mode;
+  std::string on_conflict;
   std::string source;
   std::string target;
 };
@@ -136,6 +141,65 @@ Task<Result<int>> shell(std::shared_ptr<ApiClient> client, Shared options) {
   co_return co_await follow_terminal(client, std::move(*id), std::move(body));
 }
 
+// What a fork's children do not have, a line for each kind.
+std::string told_left(const json::object& not_copied) {
+  std::string text;
+  for (const auto& [kind, value] : not_copied) {
+    text += fmt::format("warren: not copied: {}", std::string_view(kind));
+    if (const auto* names = value.if_array(); names != nullptr) {
+      const char* before = ": ";
+      for (const auto& name : *names) {
+        text += before;
+        text += name.is_string() ? shell_quoted(std::string_view(name.get_string())) : json::serialize(name);
+        before = ", ";
+      }
+    } else {
+      text += ": " + json::serialize(value);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+Task<Result<int>> fork(std::shared_ptr<ApiClient> client, Shared options) {
+  auto id = co_await client->resolve(options->sandbox);
+  if (!id) co_return std::unexpected(std::move(id).error());
+  json::object body{{"n", options->children}};
+  if (options->keep_random) body["keep_random"] = true;
+  auto forked = co_await client->call("POST", "/v1/sandboxes/" + *id + "/fork", std::move(body));
+  if (!forked) co_return std::unexpected(std::move(forked).error());
+  if (options->as_json) {
+    WARREN_TRY_CO(print(STDOUT_FILENO, json::serialize(*forked) + "\n"));
+    co_return 0;
+  }
+  std::string ids;
+  if (const auto* children = forked->if_contains("children"); children != nullptr && children->is_array()) {
+    for (const auto& child : children->get_array())
+      if (child.is_string()) ids += std::string(child.get_string()) + "\n";
+  }
+  WARREN_TRY_CO(print(STDOUT_FILENO, ids));
+  const auto* left = forked->if_contains("not_copied");
+  if (left != nullptr && left->is_object())
+    WARREN_TRY_CO(print(STDERR_FILENO, told_left(left->get_object())));
+  co_return 0;
+}
+
+Task<Result<int>> merge(std::shared_ptr<ApiClient> client, Shared options) {
+  auto parent = co_await client->resolve(options->sandbox);
+  if (!parent) co_return std::unexpected(std::move(parent).error());
+  auto winner = co_await client->resolve(options->winner);
+  if (!winner) co_return std::unexpected(std::move(winner).error());
+  json::object body;
+  if (!options->mode.empty()) body["mode"] = options->mode;
+  if (!options->on_conflict.empty()) body["on_conflict"] = options->on_conflict;
+  auto merged =
+      co_await client->call("POST", "/v1/sandboxes/" + *parent + "/merge_into/" + *winner, std::move(body));
+  if (!merged) co_return std::unexpected(std::move(merged).error());
+  // Of files there is a report.
+  if (!merged->empty()) WARREN_TRY_CO(print(STDOUT_FILENO, json::serialize(*merged) + "\n"));
+  co_return 0;
+}
+
 Task<Result<int>> copy(std::shared_ptr<ApiClient> client, Shared options) {
   auto copied = copy_files(std::move(client), options->source, options->target);
   co_return co_await std::move(copied);
@@ -215,6 +279,23 @@ void add_sandbox_commands(CLI::App& app, Action& chosen) {
   open_shell->add_option("sandbox", options->sandbox, "The sandbox's id or name")->required();
   open_shell->add_option("command", options->command, "What to run in it (default: a login shell)");
   choose(open_shell, chosen, options, shell);
+
+  auto* fork_command = sandbox->add_subcommand("fork", "Copy a live sandbox and print the copies' ids");
+  fork_command->add_option("sandbox", options->sandbox, "The parent's id or name")->required();
+  fork_command->add_option("-n,--children", options->children, "How many, 1 to 32 (default 1)");
+  fork_command->add_flag("--keep-random", options->keep_random,
+                         "They draw the random numbers that the parent would have drawn");
+  fork_command->add_flag("--json", options->as_json, "Print all that the server answers");
+  choose(fork_command, chosen, options, fork);
+
+  auto* merge_command = sandbox->add_subcommand("merge", "Put a sandbox into another's place, under its id");
+  merge_command->add_option("parent", options->sandbox, "Whose id lives on: an id or a name")->required();
+  merge_command->add_option("winner", options->winner, "Whose state it gets: an id or a name")->required();
+  merge_command->add_option("--mode", options->mode,
+                            "replace (default): everything; files: its changes to files");
+  merge_command->add_option("--on-conflict", options->on_conflict,
+                            "Of files: fail (default), ours or theirs");
+  choose(merge_command, chosen, options, merge);
 
   auto* copy_command = sandbox->add_subcommand("cp", "Copy files and folders into a sandbox or out of one");
   copy_command->add_option("source", options->source, "A local path, -, or SANDBOX:PATH")->required();

@@ -120,6 +120,13 @@ def test_no_page_has_a_curl_that_is_not_run_here():
         "docs/SKILL.md": 3, "docs/api/mcp.md": 1, "docs/api/podflare.md": 3, "README.md": 2}
 
 
+def test_the_forks_of_the_readme(warren, client):
+    block = next(block for block in code_blocks("README.md") if "warren sandbox fork" in block)
+    done = subprocess.run(["bash", "-ec", block], env={**warren.environment, "PATH": f"{build_folder()}/bin:/usr/bin:/bin"}, cwd="/",
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=BOUND)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "499500", done
+
+
 def test_the_first_session_of_the_readme(warren):
     """On a terminal, whose user leaves the shell with `exit`."""
     block = next(block for block in code_blocks("README.md") if "warren sandbox shell" in block)

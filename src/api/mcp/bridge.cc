@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 #include <chrono>
 #include <exception>
+#include <initializer_list>
 #include <utility>
 
 #include "api/arguments.h"
@@ -41,10 +42,22 @@ json::object* arguments_of(json::object& params) {
   return arguments.if_object();
 }
 
-bool names_sandbox(const json::object& arguments) {
-  for (const std::string_view name : {"sandbox_id", "id"}) {
+// The sandbox that a call of `tool` names; null if it leaves that to us.
+const json::value* named_sandbox(const json::object& arguments, std::string_view tool) {
+  for (const std::string_view name : sandbox_names(tool)) {
     const json::value* value = arguments.if_contains(name);
-    if (value != nullptr && !value->is_null()) return true;
+    if (value != nullptr && !value->is_null()) return value;
+  }
+  return nullptr;
+}
+
+// Whether one of the arguments under `names` is the id.
+bool names(const json::object& arguments, std::initializer_list<std::string_view> names,
+           std::string_view id) {
+  if (id.empty()) return false;
+  for (const std::string_view name : names) {
+    const json::value* value = arguments.if_contains(name);
+    if (value != nullptr && value->is_string() && value->get_string() == id) return true;
   }
   return false;
 }
@@ -188,9 +201,13 @@ Task<std::optional<std::string>> Bridge::call_tool(Era era, Message message) {
   const std::string name =
       given != nullptr && given->is_string() ? std::string(given->get_string()) : std::string();
   std::string own;
+  bool gives_own_away = false;
   if (needs_sandbox(name)) {
     json::object* arguments = arguments_of(message.params);
-    if (arguments != nullptr && !names_sandbox(*arguments)) {
+    const json::value* sandbox = arguments == nullptr ? nullptr : named_sandbox(*arguments, name);
+    gives_own_away = arguments != nullptr && name == "merge_into" &&
+                     names(*arguments, {"winner_id", "winner", "child_id", "child"}, own_.id());
+    if (arguments != nullptr && sandbox == nullptr) {
       if (name == "destroy_sandbox" && own_.id().empty()) {
         co_return failed_call(era, id,
                               Error(ErrorKind::kConflict,
@@ -201,15 +218,12 @@ Task<std::optional<std::string>> Bridge::call_tool(Era era, Message message) {
       if (passed->cancelled) co_return std::nullopt;
       if (!made) co_return failed_call(era, id, made.error());
       own = std::move(*made);
-      arguments->erase("id");
       // The call above has suspended, but the message is this coroutine's own.
-      (*arguments)["sandbox_id"] = own;
-    } else if (arguments != nullptr) {
-      const json::value* sandbox = arguments->if_contains("sandbox_id");
-      if (sandbox != nullptr && sandbox->is_string() && !own_.id().empty() &&
-          sandbox->get_string() == own_.id()) {
-        own = own_.id();
-      }
+      for (const std::string_view alias : sandbox_names(name)) arguments->erase(alias);
+      (*arguments)[sandbox_names(name).front()] = own;
+    } else if (sandbox != nullptr && sandbox->is_string() && !own_.id().empty() &&
+               sandbox->get_string() == own_.id()) {
+      own = own_.id();
     }
   }
 
@@ -220,10 +234,11 @@ Task<std::optional<std::string>> Bridge::call_tool(Era era, Message message) {
     co_return failed_call(era, id,
                           Error(ErrorKind::kUnavailable, "the server ended the call without an answer"));
   }
+  const json::value* result = response->if_contains("result");
+  const bool done = result != nullptr && result->is_object() && !result->get_object().contains("isError");
+  if (gives_own_away && done) own_.forget();
   if (!own.empty() && own == own_.id()) {
-    const json::value* result = response->if_contains("result");
-    const bool is_result = result != nullptr && result->is_object();
-    if (name == "destroy_sandbox" && is_result && !result->get_object().contains("isError")) own_.forget();
+    if (name == "destroy_sandbox" && done) own_.forget();
     note_lost_sandbox(*response);
   }
   co_return under_id(std::move(*response), id);

@@ -123,7 +123,10 @@ TEST_F(BridgeTest, TheOwnSandboxIsMadeOnFirstUseAndDestroyedAtTheEnd) {
   for (const json::value& tool : list.at("result").at("tools").as_array()) {
     const json::value* required = tool.at("inputSchema").as_object().if_contains("required");
     if (required != nullptr) {
-      for (const json::value& name : required->as_array()) EXPECT_NE(name, json::value("sandbox_id"));
+      for (const json::value& name : required->as_array()) {
+        EXPECT_NE(name, json::value("sandbox_id"));
+        EXPECT_NE(name, json::value("parent_id"));
+      }
     }
   }
   EXPECT_EQ(alive(), 0U);
@@ -185,6 +188,36 @@ TEST_F(BridgeTest, AnOwnSandboxThatIsGoneIsToldAndReplaced) {
   EXPECT_EQ(ask(call("destroy_sandbox", {})).at("result").at("structuredContent").at("destroyed"),
             json::value(true));
   EXPECT_EQ(ask(call("destroy_sandbox", {})).at("result").at("isError"), json::value(true));
+}
+
+TEST_F(BridgeTest, TheOwnSandboxIsForkedAndMergedIntoWithoutBeingNamed) {
+  start();
+  const json::value forked = ask(call("fork", {{"n", 2}})).at("result").at("structuredContent");
+  const json::value child = forked.at("children").at(0);
+  EXPECT_EQ(alive(), 3U);
+  const json::value merged = ask(call("merge_into", {{"winner_id", child}})).at("result");
+  const json::value own = merged.at("structuredContent").at("sandbox_id");
+  EXPECT_NE(own, child);
+  EXPECT_EQ(alive(), 2U);
+  // A winner that is not there says nothing about the own sandbox.
+  const json::value twice = ask(call("merge_into", {{"winner_id", child}})).at("result");
+  EXPECT_NE(std::string(twice.at("content").at(0).at("text").as_string()).find("winner_id"),
+            std::string::npos);
+  EXPECT_EQ(ask(call("fork", {{"parent", own}}))
+                .at("result")
+                .at("structuredContent")
+                .at("children")
+                .as_array()
+                .size(),
+            1U);
+  // Merged into another it is gone, and the next call gets a fresh one.
+  const json::value other = forked.at("children").at(1);
+  EXPECT_EQ(ask(call("merge_into", {{"parent_id", other}, {"winner", own}}))
+                .at("result")
+                .at("structuredContent")
+                .at("sandbox_id"),
+            other);
+  EXPECT_FALSE(ask(call("run_bash", {{"command", "c"}})).at("result").as_object().contains("isError"));
 }
 
 TEST_F(BridgeTest, WhatIsWrongIsSaid) {

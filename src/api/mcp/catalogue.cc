@@ -3,84 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/object.hpp>
-#include <initializer_list>
 #include <string>
 #include <utility>
+
+#include "api/mcp/catalogue_entries.h"
 
 namespace warren::api::mcp {
 
 namespace json = boost::json;
 
 namespace {
-
-struct Property {
-  std::string_view name;
-  json::object schema;
-};
-
-json::object typed(std::string_view type, std::string_view description) {
-  json::object schema;
-  schema["type"] = type;
-  if (!description.empty()) schema["description"] = description;
-  return schema;
-}
-
-json::object integer(std::string_view description, long min, long max) {
-  json::object schema = typed("integer", description);
-  schema["minimum"] = min;
-  schema["maximum"] = max;
-  return schema;
-}
-
-json::object list_of(json::object items, std::string_view description) {
-  json::object schema = typed("array", description);
-  schema["items"] = std::move(items);
-  return schema;
-}
-
-enum class Strict { kYes, kNo };
-
-// Output schemas stay open, so that a field more breaks no client that has read
-// an older list.
-json::object object_schema(std::vector<Property> properties, std::initializer_list<std::string_view> required,
-                           Strict strict) {
-  json::object fields;
-  for (Property& property : properties) fields[property.name] = std::move(property.schema);
-  json::object schema;
-  schema["type"] = "object";
-  schema["properties"] = std::move(fields);
-  if (required.size() > 0) {
-    json::array names;
-    for (const std::string_view name : required) names.push_back(json::string(name));
-    schema["required"] = std::move(names);
-  }
-  if (strict == Strict::kYes) schema["additionalProperties"] = false;
-  return schema;
-}
-
-struct Hints {
-  bool read_only = false;
-  bool destructive = false;
-  bool idempotent = false;
-};
-
-json::object tool(std::string_view name, std::string_view title, std::string_view description,
-                  json::object input, json::object output, Hints hints) {
-  json::object annotations;
-  annotations["title"] = title;
-  annotations["readOnlyHint"] = hints.read_only;
-  annotations["destructiveHint"] = hints.destructive;
-  annotations["idempotentHint"] = hints.idempotent;
-  annotations["openWorldHint"] = false;
-  json::object tool;
-  tool["name"] = name;
-  tool["title"] = title;
-  tool["description"] = description;
-  tool["inputSchema"] = std::move(input);
-  tool["outputSchema"] = std::move(output);
-  tool["annotations"] = std::move(annotations);
-  return tool;
-}
 
 json::object sandbox_schema() {
   return object_schema({{"sandbox_id", typed("string", "What the other tools take as sandbox_id.")},
@@ -125,8 +57,6 @@ json::object run_schema() {
        {"duration_ms", typed("integer", "")}},
       {"exit_code", "stdout", "stderr", "truncated"}, Strict::kNo);
 }
-
-json::object sandbox_id() { return typed("string", "The sandbox, as create_sandbox returned it (sbx_...)."); }
 
 json::object list_sandboxes_tool() {
   return tool("list_sandboxes", "List sandboxes",
@@ -265,9 +195,14 @@ json::object destroy_sandbox_tool() {
               {.read_only = false, .destructive = true, .idempotent = true});
 }
 
-constexpr std::array<std::string_view, 8> kNames = {"list_sandboxes", "create_sandbox", "run_python",
-                                                    "run_bash",       "upload",         "download",
-                                                    "list_files",     "destroy_sandbox"};
+constexpr std::array<std::string_view, 10> kNames = {
+    "list_sandboxes", "create_sandbox", "run_python", "run_bash",   "fork",
+    "merge_into",     "upload",         "download",   "list_files", "destroy_sandbox"};
+
+// As the tools themselves read them.
+constexpr std::array<std::string_view, 2> kSandboxNames = {"sandbox_id", "id"};
+constexpr std::array<std::string_view, 4> kForkNames = {"sandbox_id", "id", "parent_id", "parent"};
+constexpr std::array<std::string_view, 4> kParentNames = {"parent_id", "parent", "sandbox_id", "id"};
 
 }  // namespace
 
@@ -279,6 +214,8 @@ json::array catalogue() {
   tools.push_back(create_sandbox_tool());
   tools.push_back(run_python_tool());
   tools.push_back(run_bash_tool());
+  tools.push_back(fork_tool());
+  tools.push_back(merge_into_tool());
   tools.push_back(upload_tool());
   tools.push_back(download_tool());
   tools.push_back(list_files_tool());
@@ -289,13 +226,18 @@ json::array catalogue() {
 void make_sandbox_optional(json::array& tools) {
   for (json::value& value : tools) {
     json::object* tool = value.if_object();
-    json::value* schema = tool == nullptr ? nullptr : tool->if_contains("inputSchema");
+    const json::value* given = tool == nullptr ? nullptr : tool->if_contains("name");
+    const std::string_view name =
+        given != nullptr && given->is_string() ? std::string_view(given->get_string()) : "";
+    if (!needs_sandbox(name)) continue;
+    const std::string_view argument = sandbox_names(name).front();
+    json::value* schema = tool->if_contains("inputSchema");
     json::object* input = schema == nullptr ? nullptr : schema->if_object();
     json::value* required = input == nullptr ? nullptr : input->if_contains("required");
     if (required == nullptr || !required->is_array()) continue;
     json::array kept;
-    for (const json::value& name : required->get_array()) {
-      if (name != json::value("sandbox_id")) kept.push_back(name);
+    for (const json::value& each : required->get_array()) {
+      if (each != json::value(argument)) kept.push_back(each);
     }
     if (kept.size() == required->get_array().size()) continue;
     if (kept.empty()) {
@@ -305,10 +247,10 @@ void make_sandbox_optional(json::array& tools) {
     }
     json::value* properties = input->if_contains("properties");
     if (properties == nullptr || !properties->is_object()) continue;
-    properties->get_object()["sandbox_id"] = typed("string",
-                                                   "Leave it out for the sandbox of your own, which is made "
-                                                   "on first use; or another one, as create_sandbox "
-                                                   "returned it.");
+    properties->get_object()[argument] = typed("string",
+                                               "Leave it out for the sandbox of your own, which is made "
+                                               "on first use; or another one, as create_sandbox "
+                                               "returned it.");
   }
 }
 
@@ -316,6 +258,12 @@ bool is_tool(std::string_view name) { return std::ranges::find(kNames, name) != 
 
 bool needs_sandbox(std::string_view name) {
   return is_tool(name) && name != "list_sandboxes" && name != "create_sandbox";
+}
+
+std::span<const std::string_view> sandbox_names(std::string_view tool) {
+  if (tool == "fork") return kForkNames;
+  if (tool == "merge_into") return kParentNames;
+  return kSandboxNames;
 }
 
 }  // namespace warren::api::mcp

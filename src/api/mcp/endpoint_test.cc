@@ -263,7 +263,7 @@ TEST_F(EndpointTest, AnUnknownMethodIsAnsweredInBand) {
   const Answer answer = post(R"({"jsonrpc":"2.0","id":1,"method":"prompts/list"})");
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.parsed().at("error").at("code"), json::value(-32601));
-  EXPECT_EQ(post(call("fork", {})).parsed().at("error").at("code"), json::value(-32602));
+  EXPECT_EQ(post(call("diff", {})).parsed().at("error").at("code"), json::value(-32602));
 }
 
 TEST_F(EndpointTest, ABatchIsAnsweredByABatch) {
@@ -363,6 +363,105 @@ TEST_F(EndpointTest, SandboxesBelongToTheKey) {
   const Answer other = ask(post_text(call("run_bash", {{"sandbox_id", id}, {"command", "true"}}),
                                      "Authorization: Bearer other\r\n"));
   EXPECT_EQ(other.parsed().at("result").at("_meta").at("warren/error"), json::value("unknown_sandbox"));
+}
+
+TEST_F(EndpointTest, AForkTellsTheChildrenAndWhatTheyDoNotHave) {
+  const std::string id = make_sandbox();
+  on_server([this] {
+    sandboxes_->not_copied = {{"threads", 1}, {"processes", json::array{"sleep \x1b[2J900"}}};
+  });
+  const json::value result = post(call("fork", {{"id", id}, {"n", 3}})).parsed().at("result");
+  const json::value& structured = result.at("structuredContent");
+  ASSERT_EQ(structured.at("children").as_array().size(), 3U);
+  EXPECT_EQ(structured.at("fork_copies"), json::value("runner"));
+  EXPECT_EQ(structured.at("not_copied").at("threads"), json::value(1));
+  const std::string text(result.at("content").at(0).at("text").as_string());
+  for (const json::value& child : structured.at("children").as_array())
+    EXPECT_NE(text.find(child.as_string()), std::string::npos);
+  EXPECT_NE(text.find("threads of the Python session: 1"), std::string::npos);
+  EXPECT_NE(text.find(R"(background processes: "sleep \x1b[2J900")"), std::string::npos) << text;
+  on_server([this] { EXPECT_EQ(sandboxes_->forked.children, 3); });
+
+  post(call("fork", {{"sandbox_id", id}, {"keep_random", true}}));
+  on_server([this] {
+    EXPECT_EQ(sandboxes_->forked.children, 1);
+    EXPECT_TRUE(sandboxes_->forked.keep_random);
+  });
+  for (const json::value& n : {json::value(0), json::value(33), json::value("x")}) {
+    const json::value refused = post(call("fork", {{"sandbox_id", id}, {"n", n}})).parsed().at("result");
+    EXPECT_EQ(refused.at("isError"), json::value(true));
+    EXPECT_NE(json::serialize(refused).find("n must be"), std::string::npos);
+  }
+  EXPECT_EQ(post(call("fork", {{"sandbox_id", "sbx_0"}})).parsed().at("result").at("_meta").at(kMetaFailure),
+            json::value(kUnknownSandbox));
+}
+
+class LivelyEndpointTest : public EndpointTest {
+ protected:
+  static Endpoint::Options lively() {
+    Endpoint::Options options;
+    options.pace.sign_of_life = 50ms;
+    return options;
+  }
+  LivelyEndpointTest() : EndpointTest(lively()) {}
+};
+
+TEST_F(LivelyEndpointTest, AForkThatWaitsShowsSignsOfLifeAndCanBeCancelled) {
+  const std::string session = open_session();
+  const std::string id = make_sandbox();
+  on_server([this] { sandboxes_->forks_wait = true; });
+  http::Peer peer(server_->port());
+  peer.say(post_text(call("fork", {{"sandbox_id", id}}, "f", json::value("token")),
+                     std::string(kKey) + std::string(kBoth) + session + "Connection: close\r\n"));
+  ASSERT_TRUE(eventually([this] { return sandboxes_->forks_waiting == 1; }));
+  peer.hear_until("notifications/progress");
+  on_server([this] { EXPECT_EQ(sandboxes_->forks_withdrawn, 0U); });
+  post(R"({"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"f"}})", session);
+  EXPECT_TRUE(eventually([this] { return sandboxes_->forks_withdrawn == 1; }));
+  EXPECT_EQ(peer.hear_all().find("\"result\""), std::string::npos);
+}
+
+TEST_F(EndpointTest, TheConnectionsLossWithdrawsAFork) {
+  const std::string id = make_sandbox();
+  on_server([this] { sandboxes_->forks_wait = true; });
+  http::Peer peer(server_->port());
+  peer.say(post_text(call("fork", {{"sandbox_id", id}}), kKey));
+  ASSERT_TRUE(eventually([this] { return sandboxes_->forks_waiting == 1; }));
+  peer.close();
+  EXPECT_TRUE(eventually([this] { return sandboxes_->forks_withdrawn == 1; }));
+}
+
+TEST_F(EndpointTest, AMergeTellsWhoseIdLivesOn) {
+  const std::string parent = make_sandbox();
+  const std::string winner = make_sandbox();
+  const auto failure = [this](json::object arguments) {
+    const json::value result = post(call("merge_into", std::move(arguments))).parsed().at("result");
+    EXPECT_EQ(result.at("isError"), json::value(true));
+    return json::serialize(result);
+  };
+  EXPECT_NE(failure({{"parent_id", parent}}).find("winner_id"), std::string::npos);
+  EXPECT_NE(failure({{"parent_id", "sbx_0"}, {"winner_id", winner}}).find(kUnknownSandbox),
+            std::string::npos);
+  EXPECT_NE(failure({{"parent_id", parent}, {"winner_id", "sbx_0"}}).find("winner_id: there is no"),
+            std::string::npos);
+  EXPECT_NE(failure({{"parent_id", parent}, {"winner_id", winner}, {"mode", "half"}}).find("replace"),
+            std::string::npos);
+
+  const json::value result =
+      post(call("merge_into", {{"parent", parent}, {"child_id", winner}})).parsed().at("result");
+  EXPECT_EQ(result.at("structuredContent").at("sandbox_id"), json::value(parent));
+  EXPECT_FALSE(result.at("structuredContent").as_object().contains("report"));
+  const std::string text(result.at("content").at(0).at("text").as_string());
+  EXPECT_NE(text.find(winner + " names nothing any more: go on with " + parent), std::string::npos) << text;
+  on_server([&] { EXPECT_EQ(sandboxes_->merged.winner, winner); });
+
+  const std::string other = make_sandbox();
+  on_server([this] { sandboxes_->report = json::object{{"changed", 2}}; });
+  const json::value files =
+      post(call("merge_into", {{"parent_id", parent}, {"winner_id", other}, {"mode", "files"}}))
+          .parsed()
+          .at("result");
+  EXPECT_EQ(files.at("structuredContent").at("report").at("changed"), json::value(2));
 }
 
 TEST_F(EndpointTest, ARunTellsOutputResultImagesAndErrors) {

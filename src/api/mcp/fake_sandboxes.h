@@ -2,8 +2,10 @@
 // calls that say and do what the test wrote down.
 #pragma once
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <deque>
 #include <map>
 #include <memory>
@@ -107,8 +109,12 @@ class FakeSandboxes : public service::Sandboxes {
   service::BashCall bash;
   service::CreateSpec created;
   service::ForkSpec forked;
+  bool forks_wait = false;  // until they are withdrawn
+  std::size_t forks_waiting = 0;
+  std::size_t forks_withdrawn = 0;
   boost::json::object not_copied;  // of the next fork
   service::MergeSpec merged;
+  std::optional<Error> merge_error;
   std::optional<boost::json::object> report;  // of the next merge
   std::map<std::string, service::SandboxInfo> sandboxes;
   std::map<std::string, std::string> files;
@@ -148,10 +154,18 @@ class FakeSandboxes : public service::Sandboxes {
     sandboxes.erase(id);
     co_return Result<void>();
   }
-  Task<Result<service::Forked>> fork(service::Caller caller, std::string id, service::ForkSpec spec) override {
+  Task<Result<service::Forked>> fork(service::Caller caller, std::string id,
+                                     service::ForkSpec spec) override {
     forked = spec;
     const auto parent = get(caller, id);
     if (!parent) co_return fail(parent.error());
+    if (forks_wait) {
+      ++forks_waiting;
+      boost::asio::steady_timer forever(executor_, boost::asio::steady_timer::time_point::max());
+      co_await forever.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+      ++forks_withdrawn;
+      co_return fail(ErrorKind::kCancelled, "the caller withdrew");
+    }
     service::Forked answer;
     for (std::int64_t i = 0; i < spec.children; ++i) {
       service::SandboxInfo child = *parent;
@@ -167,6 +181,8 @@ class FakeSandboxes : public service::Sandboxes {
     merged = spec;
     const auto into = get(caller, parent);
     if (!into) co_return fail(into.error());
+    if (merge_error) co_return fail(*merge_error);
+    sandboxes.erase(spec.winner);
     service::Merged answer;
     answer.sandbox = *into;
     answer.report = report;

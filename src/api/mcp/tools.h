@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "api/arguments.h"
@@ -42,6 +43,8 @@ class Tools {
   Task<ToolResult> destroy_sandbox(CallContext context, boost::json::object arguments);
   Task<ToolResult> run_python(CallContext context, boost::json::object arguments);
   Task<ToolResult> run_bash(CallContext context, boost::json::object arguments);
+  Task<ToolResult> fork(CallContext context, boost::json::object arguments);
+  Task<ToolResult> merge_into(CallContext context, boost::json::object arguments);
   Task<ToolResult> upload(CallContext context, boost::json::object arguments);
   Task<ToolResult> download(CallContext context, boost::json::object arguments);
   Task<ToolResult> list_files(CallContext context, boost::json::object arguments);
@@ -54,8 +57,10 @@ class Tools {
   Task<ToolResult> follow(CallContext context, std::shared_ptr<service::Execution> execution,
                           RunResult::Language language, std::int64_t timeout_seconds);
 
-  // Nothing, or why the sandbox cannot be used: told so that a model finds on.
-  std::optional<ToolResult> missing(const CallContext& context, const std::string& sandbox_id) const;
+  // Nothing, or why the sandbox that `argument` names cannot be used: told so that a model
+  // finds on.
+  std::optional<ToolResult> missing(const CallContext& context, const std::string& sandbox_id,
+                                    std::string_view argument = "sandbox_id") const;
 
   std::shared_ptr<service::Sandboxes> sandboxes_;
 };

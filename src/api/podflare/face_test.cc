@@ -79,6 +79,7 @@ class FaceTest : public testing::Test {
     answer.status = answer.head.size() > 12 ? std::stoi(answer.head.substr(9, 3)) : 0;
     return answer;
   }
+  std::string make() { return std::string(json::parse(ask("POST /v1/sandboxes").body).at("id").as_string()); }
   static std::string error_of(const Answer& answer) {
     return std::string(json::parse(answer.body).at("error").as_string());
   }
@@ -221,10 +222,80 @@ TEST_F(FaceTest, ListsAFolderWithNamesThatAreNoText) {
   EXPECT_THAT(answer.body, HasSubstr("\"name\":\"ok\""));
 }
 
+TEST_F(FaceTest, ForksASandbox) {
+  const auto id = make();
+  service_->not_copied = {{"threads", 2}};
+  const auto one = ask("POST /v1/sandboxes/" + id + "/fork");
+  ASSERT_EQ(one.status, 200) << one.body;
+  EXPECT_EQ(service_->forked.children, 1);
+  EXPECT_FALSE(service_->forked.keep_random);
+  const auto object = json::parse(one.body).as_object();
+  ASSERT_EQ(object.at("children").as_array().size(), 1U);
+  EXPECT_EQ(ask("GET /v1/sandboxes/" + std::string(object.at("children").at(0).as_string())).status, 200);
+  EXPECT_EQ(object.at("fork_copies"), "runner");
+  EXPECT_EQ(object.at("not_copied"), (json::object{{"threads", 2}}));
+
+  const auto five = ask("POST /v1/sandboxes/" + id + "/fork", R"({"n":5,"keep_random":true})");
+  EXPECT_EQ(json::parse(five.body).at("children").as_array().size(), 5U);
+  EXPECT_TRUE(service_->forked.keep_random);
+  EXPECT_EQ(ask("POST /v1/sandboxes/" + std::string(kUnknown) + "/fork").status, 404);
+  EXPECT_EQ(ask("POST /v1/sandboxes/" + id + "/fork", "", "other").status, 404);
+  for (const auto* body : {R"({"n":0})", R"({"n":33})", R"({"n":"x"})", R"({"n":1.5})",
+                           R"({"keep_random":1})", R"({"m":1})", "[]"}) {
+    const auto refused = ask("POST /v1/sandboxes/" + id + "/fork", body);
+    EXPECT_EQ(refused.status, 400) << body;
+    EXPECT_FALSE(error_of(refused).empty());
+  }
+}
+
+TEST_F(FaceTest, GivesUpTheForkOfAClientThatIsGone) {
+  const auto id = make();
+  service_->forks_wait = true;
+  const auto count = [this](std::size_t Service::*which) {
+    return server_.run([](std::shared_ptr<Service> service, std::size_t Service::*of) -> Task<std::size_t> {
+      co_return (*service).*of;
+    }(service_, which));
+  };
+  const auto comes_to_be = [&](std::size_t Service::*which) {
+    for (int i = 0; i < 500 && count(which) == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return count(which);
+  };
+  {
+    http::Peer peer(server_.port());
+    peer.say(text("POST /v1/sandboxes/" + id + "/fork", "{}"));
+    ASSERT_EQ(comes_to_be(&Service::forks_waiting), 1U);
+    EXPECT_EQ(count(&Service::forks_withdrawn), 0U);
+  }
+  EXPECT_EQ(comes_to_be(&Service::forks_withdrawn), 1U);
+}
+
+TEST_F(FaceTest, MergesOneSandboxIntoAnother) {
+  const auto parent = make();
+  const auto winner = make();
+  const auto line = "POST /v1/sandboxes/" + parent + "/merge_into/" + winner;
+  for (const auto* body : {R"({"mode":"half"})", R"({"on_conflict":"both"})", R"({"winner":"x"})"})
+    EXPECT_EQ(ask(line, body).status, 400) << body;
+  service_->merge_error = Error(ErrorKind::kConflict, "because");
+  EXPECT_EQ(ask(line).status, 409);
+  service_->merge_error.reset();
+  const auto merged = ask(line);
+  EXPECT_EQ(merged.status, 204);
+  EXPECT_EQ(merged.body, "");
+  EXPECT_EQ(service_->merged.winner, winner);
+  EXPECT_FALSE(service_->merged.mode);
+  EXPECT_EQ(ask("POST /v1/sandboxes/" + std::string(kUnknown) + "/merge_into/" + parent).status, 404);
+  service_->report = json::object{{"changed", 3}};
+  const auto files = ask(line, R"({"mode":"files","on_conflict":"ours"})");
+  EXPECT_EQ(files.status, 200);
+  EXPECT_EQ(json::parse(files.body), *service_->report);
+  EXPECT_EQ(service_->merged.mode, "files");
+  EXPECT_EQ(service_->merged.on_conflict, "ours");
+}
+
 TEST_F(FaceTest, SaysWhatItDoesNotOffer) {
   for (const auto* line :
-       {"POST /v1/sandboxes/x/fork", "POST /v1/sandboxes/x/merge_into/y", "GET /v1/sandboxes/x/diff/y",
-        "PUT /v1/sandboxes/x/egress", "POST /v1/sandboxes/x/ports"}) {
+       {"GET /v1/sandboxes/x/diff/y", "PUT /v1/sandboxes/x/egress", "POST /v1/sandboxes/x/ports"}) {
     const auto answer = ask(line);
     EXPECT_EQ(answer.status, 404);
     EXPECT_THAT(error_of(answer), HasSubstr("is not offered by this version"));

@@ -1,5 +1,4 @@
-// The two examples of the skill file that Warren's own is modelled on, the second
-// without fork.
+// The two examples of the skill file that Warren's own is modelled on.
 import assert from 'node:assert/strict';
 import { asked, connect, good } from './clients.mjs';
 
@@ -10,8 +9,7 @@ assert.equal(one.version, asked.expect.version);
 const tools = await one.listTools();
 const names = tools.map((tool) => tool.name);
 for (const name of ['create_sandbox', 'run_python', 'run_bash', 'upload', 'download', 'destroy_sandbox',
-                    'list_sandboxes', 'list_files']) assert.ok(names.includes(name), name);
-for (const name of ['fork', 'merge_into']) assert.ok(!names.includes(name), name);
+                    'list_sandboxes', 'list_files', 'fork', 'merge_into']) assert.ok(names.includes(name), name);
 
 // Basic usage.
 {
@@ -26,16 +24,25 @@ for (const name of ['fork', 'merge_into']) assert.ok(!names.includes(name), name
   assert.match(gone.content[0].text, /sandbox_id/);
 }
 
-// What is expensive is loaded once; each branch starts from it.
+// Tree of thought: what is expensive is loaded once; each branch starts from it.
 {
   const { sandbox_id } = good(await one.call('create_sandbox', {}));
   good(await one.call('run_python', { sandbox_id, code: 'data = [i * i for i in range(1000)]' }));
-  const scores = [];
-  for (const branch of ['min(data)', 'sum(data)', 'max(data)']) {
-    const run = good(await one.call('run_python', { sandbox_id, code: branch }));
-    scores.push(run.result['text/plain']);
-  }
+  const { children } = good(await one.call('fork', { sandbox_id, n: 3 }));
+  assert.equal(children.length, 3);
+  const branches = ['min(data)', 'sum(data)', 'max(data)'];
+  const scores = await Promise.all(children.map(async (child, i) => {
+    const code = `score = ${branches[i]}\nscore`;
+    return good(await one.call('run_python', { sandbox_id: child, code })).result['text/plain'];
+  }));
   assert.deepEqual(scores, ['0', '332833500', '998001']);
+  const merged = await one.call('merge_into', { parent_id: sandbox_id, winner_id: children[1] });
+  assert.equal(good(merged).sandbox_id, sandbox_id);
+  const run = good(await one.call('run_python', { sandbox_id, code: '(score, len(data))' }));
+  assert.equal(run.result['text/plain'], '(332833500, 1000)');
+  const gone = await one.call('run_python', { sandbox_id: children[1], code: 'score' });
+  assert.equal(gone.isError, true);
+  for (const loser of [children[0], children[2]]) good(await one.call('destroy_sandbox', { sandbox_id: loser }));
 
   const content_base64 = Buffer.from('größer\n\xff', 'latin1').toString('base64');
   const path = '/root/some folder/ä.bin';
@@ -53,7 +60,7 @@ for (const name of ['fork', 'merge_into']) assert.ok(!names.includes(name), name
   assert.equal(good(await one.call('destroy_sandbox', { sandbox_id })).destroyed, true);
 }
 
-await assert.rejects(() => one.call('fork', { n: 2 }), (error) => Number(error.code) === -32602);
+await assert.rejects(() => one.call('diff', { n: 2 }), (error) => Number(error.code) === -32602);
 
 if (asked.transport === 'stdio') {
   // A sandbox of one's own, made when it is first needed.

@@ -92,7 +92,7 @@ Task<Result<int>> list(std::shared_ptr<ApiClient> client, Shared options) {
 std::string command_line(const std::vector<std::string>& words) {
   if (words.size() == 1) return words.front();
   std::string line;
-  for (const auto& word : words) line += (line.empty() ? "" : " ") + shell_quoted(word);
+  for (const auto& word : words) line += fmt::format("{}{}", line.empty() ? "" : " ", shell_quoted(word));
   return line;
 }
 
@@ -157,7 +157,7 @@ std::string told_left(const json::object& not_copied) {
         before = ", ";
       }
     } else {
-      text += ": " + json::serialize(value);
+      text += fmt::format(": {}", json::serialize(value));
     }
     text += '\n';
   }
@@ -214,7 +214,7 @@ Task<Result<int>> diff(std::shared_ptr<ApiClient> client, Shared options) {
   if (!one) co_return std::unexpected(std::move(one).error());
   auto other = co_await client->resolve(options->winner);
   if (!other) co_return std::unexpected(std::move(other).error());
-  std::string target = "/v1/sandboxes/" + *one + "/diff/" + *other;
+  std::string target = fmt::format("/v1/sandboxes/{}/diff/{}", *one, *other);
   char before = '?';
   for (const auto& path : options->paths) {
     target += fmt::format("{}paths={}", before, percent_encoded(path));

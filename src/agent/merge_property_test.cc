@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,13 +43,11 @@ Maybe get(const Maybe& folder, const std::string& name) {
 }
 
 std::vector<std::string> names_of(const std::vector<const Maybe*>& folders) {
-  std::map<std::string, int> names;
+  std::set<std::string> names;
   for (const Maybe* folder : folders)
     if (is_folder(*folder))
-      for (const auto& [name, value] : (*folder)->in) names[name] = 0;
-  std::vector<std::string> all;
-  for (const auto& [name, ignored] : names) all.push_back(name);
-  return all;
+      for (const auto& [name, value] : (*folder)->in) names.insert(name);
+  return {names.begin(), names.end()};
 }
 
 // Files are no text, each content is written once, modes stay: only whole values change.

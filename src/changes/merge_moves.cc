@@ -241,7 +241,7 @@ Result<std::vector<Placed>> Planner::added_by_ours() {
       if (ours->is_folder())
         pending.push_back({.path = path, .base = base->below, .ours = ours->below});
       else if (!base->node)
-        added.push_back({path, *ours->node});
+        added.push_back({path, sure(ours->node)});
     }
   }
   return added;

@@ -334,7 +334,7 @@ Result<bool> Planner::is_untouched(const std::string& path, const LayerList& bas
       if (!now) return fail(std::move(now).error());
       if (!before->node && !now->node) continue;
       if (!before->node || !now->node) return false;
-      const auto same = same_node(view, name, *before->node, *now->node);
+      const auto same = same_node(view, name, sure(before->node), sure(now->node));
       if (!same || !*same) return same;
       if (!now->is_folder()) continue;
       if (pending.size() >= kMostPending)

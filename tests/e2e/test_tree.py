@@ -41,17 +41,22 @@ def write(path, content):
 
 
 @dataclasses.dataclass
-class Copy:
-    """What was there when a fork was made."""
-    number: int
+class Machine:
+    """What a sandbox is, whatever its id: it began as a copy of another at some time (`copied`, as numbers grow) with
+    `tree` in it, or with nothing."""
+    parent: object
+    copied: int
     tree: dict
+
+    def line(self):
+        return (self.parent.line() if self.parent else []) + [self]
 
 
 class Member:
-    """A sandbox and what it must contain. `lineage`: the copies on the way from its creation."""
+    """A sandbox's id and what it must contain."""
 
-    def __init__(self, sandbox, variables, tree, lineage):
-        self.sandbox, self.variables, self.tree, self.lineage = sandbox, variables, tree, lineage
+    def __init__(self, sandbox, variables, tree, machine):
+        self.sandbox, self.variables, self.tree, self.machine = sandbox, variables, tree, machine
 
     def seen(self):
         document = json.loads(self.sandbox.python_ok("dump()"))
@@ -72,13 +77,21 @@ class Member:
 
 def common_files(one, other):
     """The tree that both come from: empty if that is their template, which has not this folder."""
-    shared = 0
-    while shared < min(len(one.lineage), len(other.lineage)) and one.lineage[shared] is other.lineage[shared]:
-        shared += 1
-    if shared == 0:
+    lines = one.machine.line(), other.machine.line()
+    shared = [a for a, b in zip(*lines) if a is b]
+    if not shared:
         return {}
-    after = [member.lineage[shared] for member in (one, other) if len(member.lineage) > shared]
-    return min(after, key=lambda copy: copy.number).tree if after else one.lineage[-1].tree
+    # Both were, or were copied from, the last that they share: until the first of these copies they were one.
+    copies = [line[len(shared)] for line in lines if len(line) > len(shared)]
+    return min(copies, key=lambda machine: machine.copied).tree
+
+
+def are_distant(one, other):
+    """Siblings' descendants, which are not all siblings themselves."""
+    lines = one.machine.line(), other.machine.line()
+    shared = sum(a is b for a, b in zip(*lines))
+    at = [line[shared].copied if len(line) > shared else None for line in lines]
+    return shared > 0 and at[0] == at[1] and any(len(line) > shared + 1 for line in lines)
 
 
 class Story:
@@ -113,9 +126,8 @@ class Story:
     def create(self):
         if len(self.members) >= MOST:
             return None
-        self.copies += 1
         sandbox = self.client.create()
-        self.members.append(Member(sandbox, {}, {}, [Copy(self.copies, {})]))
+        self.members.append(Member(sandbox, {}, {}, Machine(None, 0, {})))
         sandbox.python_ok(TOLD_ONCE)
         return [self.members[-1]]
 
@@ -126,8 +138,7 @@ class Story:
         parent = self.random.choice(self.members)
         children = parent.sandbox.fork(count)
         self.copies += 1
-        copy = Copy(self.copies, dict(parent.tree))
-        new = [Member(child, dict(parent.variables), dict(parent.tree), parent.lineage + [copy]) for child in children]
+        new = [Member(child, dict(parent.variables), dict(parent.tree), Machine(parent.machine, self.copies, dict(parent.tree))) for child in children]
         self.members += new
         return [parent, *new]
 
@@ -145,7 +156,7 @@ class Story:
         parent, winner = pair
         parent.sandbox.merge(winner.sandbox)
         self.members.remove(winner)
-        parent.variables, parent.tree, parent.lineage = winner.variables, winner.tree, winner.lineage
+        parent.variables, parent.tree, parent.machine = winner.variables, winner.tree, winner.machine
         assert not winner.sandbox.exists()
         return [parent]
 
@@ -153,6 +164,8 @@ class Story:
         if not (pair := self.two()):
             return None
         parent, winner = pair
+        if are_distant(parent, winner):
+            return None
         side = self.random.choice(["fail", "fail", "ours", "theirs"])
         try:
             model = Merge(common_files(parent, winner), parent.tree, winner.tree, side)

@@ -11,6 +11,8 @@ import host
 from warren_client import eventually
 
 BOUND = 90
+# So that the sandboxes that there are can be counted.
+NO_STOCK = {"stock": 0}
 
 
 def branch_for_ever(client, stop, failures):
@@ -32,7 +34,7 @@ def branch_for_ever(client, stop, failures):
 
 @pytest.mark.parametrize("role", ["server", "runtime"])
 def test_killed_in_the_middle_of_forks_nothing_is_left(start_server, role):
-    warren = start_server()
+    warren = start_server(runtime=NO_STOCK)
     client = warren.client
     client.create().destroy()
     uppers, cgroups = warren.uppers(), len(warren.cgroup_folders())
@@ -80,7 +82,7 @@ def test_killed_in_the_middle_of_forks_nothing_is_left(start_server, role):
 
 
 def test_children_that_were_told_of_survive_the_server_s_death(start_server):
-    warren = start_server()
+    warren = start_server(runtime=NO_STOCK)
     client = warren.client
     parent = client.create()
     parent.python_ok("x = 1")

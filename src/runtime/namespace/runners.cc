@@ -147,7 +147,8 @@ void Runners::keep(const std::shared_ptr<Sandbox>& sandbox, Twin twin) {
   asio::co_spawn(executor_, watch(sandbox, sandbox->twin), asio::detached);
 }
 
-Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesystem::path root) {
+Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesystem::path root,
+                                    std::vector<std::string> imports) {
   const auto deadline = Clock::now() + kWarmLimit;
   const auto warm = std::make_shared<Warm>();
   warm->root = root;
@@ -166,7 +167,9 @@ Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesyst
   const auto messages = watched(executor_, warm->ends[1].get());
   const auto ready = co_await hear(messages, "ready", deadline);
   if (!ready) co_return ready;
-  auto said = say(control, "{\"op\":\"warm\"}\n");
+  // Names of modules need no escapes.
+  auto said = say(control, fmt::format("{{\"op\":\"warm\",\"imports\":[{}]}}\n",
+                                       imports.empty() ? "" : fmt::format("\"{}\"", fmt::join(imports, "\",\""))));
   if (!said) co_return said;
   const auto warmed = co_await hear(messages, "warmed", deadline);
   if (!warmed) co_return warmed;

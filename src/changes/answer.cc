@@ -9,6 +9,7 @@
 
 #include "base/utf8.h"
 #include "changes/json_text.h"
+#include "changes/sure.h"
 
 namespace warren::changes {
 
@@ -260,7 +261,7 @@ Result<void> DiffAnswer::feed(std::string_view bytes) {
     const auto line = lines_.next(bytes);
     if (!line) return garbled(line.error());
     if (!*line) return {};
-    const auto object = parse_line(**line);
+    const auto object = parse_line(sure(*line));
     if (!object) return garbled(object.error());
     if (const json::value* error = object->if_contains("error"); error != nullptr && error->is_object())
       return fail(error_of(error->get_object()));
@@ -294,7 +295,7 @@ Result<void> MergeAnswer::feed(std::string_view& bytes) {
   const auto line = lines_.next(bytes);
   if (!line) return garbled(line.error());
   if (!*line) return {};
-  const auto object = parse_line(**line);
+  const auto object = parse_line(sure(*line));
   if (!object) return garbled(object.error());
   if (const json::value* error = object->if_contains("error"); error != nullptr && error->is_object())
     return fail(error_of(error->get_object()));

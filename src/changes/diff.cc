@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "changes/scope.h"
+#include "changes/sure.h"
 #include "changes/text.h"
 
 namespace warren::changes {
@@ -103,8 +104,8 @@ class Walk {
     difference.after = after->node;
     for (auto [node, target] : {std::pair{&difference.before, &difference.target_before},
                                 {&difference.after, &difference.target_after}}) {
-      if (!*node || (*node)->type != Type::kSymlink) continue;
-      auto read = view.read_link(**node, name);
+      if (!*node || sure(*node).type != Type::kSymlink) continue;
+      auto read = view.read_link(sure(*node), name);
       if (!read) return fail(std::move(read).error());
       *target = *std::move(read);
     }
@@ -151,10 +152,10 @@ class TextWriter {
     const auto is_file = [](const std::optional<Node>& node) { return node && node->type == Type::kFile; };
     if (!is_file(difference.before) && !is_file(difference.after)) return {};
     if (is_file(difference.before) && is_file(difference.after) &&
-        difference.before->size == difference.after->size) {
+        sure(difference.before).size == sure(difference.after).size) {
       // Only the mode may differ.
-      const auto same = same_file(table_, difference.path, *difference.before, difference.path,
-                                  *difference.after, task_.settled_ns, budget_);
+      const auto same = same_file(table_, difference.path, sure(difference.before), difference.path,
+                                  sure(difference.after), task_.settled_ns, budget_);
       if (!same) return fail(same.error());
       if (*same) return {};
     }
@@ -166,7 +167,7 @@ class TextWriter {
     std::string after;
     for (auto [node, content] : {std::pair{&difference.before, &before}, {&difference.after, &after}}) {
       if (!is_file(*node)) continue;
-      auto read = read_side(difference.path, **node);
+      auto read = read_side(difference.path, sure(*node));
       if (!read) return fail(std::move(read).error());
       if (const auto* reason = std::get_if<NoText>(&*read)) {
         entry.no_text = *reason;
@@ -199,8 +200,8 @@ class TextWriter {
     auto content = read_whole(fd->get(), kMostTextOfFile);
     if (!content) return fail(std::move(content).error());
     if (!*content) return NoText::kTooLarge;
-    if (!is_text(**content)) return NoText::kBinary;
-    return **std::move(content);
+    if (!is_text(sure(*content))) return NoText::kBinary;
+    return sure(*std::move(content));
   }
 
   const LayerTable& table_;

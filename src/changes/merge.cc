@@ -11,6 +11,7 @@
 
 #include "changes/merge_plan.h"
 #include "changes/scope.h"
+#include "changes/sure.h"
 
 namespace warren::changes {
 namespace {
@@ -110,7 +111,7 @@ Result<void> Planner::find_segments() {
     if (content) {
       if (!content->empty()) operation.segments = {{0, content->size()}};
     } else {
-      const auto fd = open_source(table_, *source, operation, operation.size);
+      const auto fd = open_source(table_, sure(source), operation, operation.size);
       if (!fd) return fail(fd.error());
       auto segments = data_segments(fd->get(), operation.size);
       if (!segments) return fail(std::move(segments).error());
@@ -200,14 +201,15 @@ Result<MergePlan> Planner::finish() {
     return change.turn == Turn::kEarlyRemoval || change.turn == Turn::kLateRemoval ||
            change.turn == Turn::kAttributes;
   };
-  std::ranges::sort(changes_, [&](const Change& a, const Change& b) {
+  const auto before = [&](const Change& a, const Change& b) {
     if (a.turn != b.turn) return a.turn < b.turn;
     const auto& path_a = a.planned.operation.path;
     const auto& path_b = b.planned.operation.path;
     return backwards(a) ? path_b < path_a : path_a < path_b;
-  });
+  };
+  std::ranges::sort(changes_, before);
   find_links();
-  std::ranges::stable_sort(changes_, {}, &Change::turn);
+  std::ranges::sort(changes_, before);
   WARREN_TRY(find_segments());
   classify();
   report_.operations = changes_.size();
@@ -234,7 +236,7 @@ Result<void> write_operations(const LayerTable& table, const MergePlan& plan,
       continue;
     }
     std::uint64_t size = 0;
-    const auto fd = open_source(table, *source, operation, size);
+    const auto fd = open_source(table, sure(source), operation, size);
     if (!fd) return fail(fd.error());
     if (size != operation.size) return changed(operation.path);
     WARREN_TRY(write_content(fd->get(), operation, write));

@@ -7,6 +7,7 @@
 #include "changes/diff.h"
 #include "changes/merge_plan.h"
 #include "changes/scope.h"
+#include "changes/sure.h"
 
 namespace warren::changes {
 namespace {
@@ -74,22 +75,22 @@ Result<void> Planner::pair_moves() {
   std::vector<std::size_t> change_of;
   for (std::size_t i = 0; i < changes_.size(); ++i) {
     if (!changes_[i].added) continue;
-    added.push_back({changes_[i].planned.source->path, *changes_[i].added});
+    added.push_back({sure(changes_[i].planned.source).path, sure(changes_[i].added)});
     change_of.push_back(i);
   }
   Places places(std::move(added));
   for (const Lost& lost : lost_) {
     const auto place = places.find(table_, {lost.path, lost.base}, task_.settled_ns, budget_);
     if (!place) return fail(place.error());
-    WARREN_TRY(settle_lost(lost, *place ? &changes_[change_of[**place]] : nullptr));
+    WARREN_TRY(settle_lost(lost, *place ? &changes_[change_of[sure(*place)]] : nullptr));
   }
   for (std::size_t i = 0; i < changes_.size(); ++i) {
     if (!changes_[i].removed) continue;
     const std::string path = changes_[i].planned.operation.path.substr(1);
-    const auto place = places.find(table_, {path, *changes_[i].removed}, task_.settled_ns, budget_);
+    const auto place = places.find(table_, {path, sure(changes_[i].removed)}, task_.settled_ns, budget_);
     if (!place) return fail(place.error());
     if (!*place) continue;
-    Change& moved = changes_[change_of[**place]];
+    Change& moved = changes_[change_of[sure(*place)]];
     changes_[i].told = false;
     moved.moved_from = absolute(path);
   }
@@ -100,7 +101,7 @@ Result<void> Planner::pair_moves() {
   for (const Missed& missed : missed_) {
     const auto place = in_ours.find(table_, {missed.path, missed.base}, task_.settled_ns, budget_);
     if (!place) return fail(place.error());
-    WARREN_TRY(settle_missed(missed, *place ? &(*gone_to)[**place] : nullptr));
+    WARREN_TRY(settle_missed(missed, *place ? &(*gone_to)[sure(*place)] : nullptr));
   }
   return {};
 }
@@ -118,13 +119,13 @@ Result<void> Planner::settle_lost(const Lost& lost, Change* moved) {
   if (lost.ours.type == Type::kFile) {
     const Placed base{lost.path, lost.base};
     const Placed ours{lost.path, lost.ours};
-    const Placed theirs{moved->planned.source->path, *moved->added};
+    const Placed theirs{sure(moved->planned.source).path, sure(moved->added)};
     Operation& operation = moved->planned.operation;
     auto attributes = merge_attributes(theirs.path, &base, ours, theirs);
     if (!attributes) return fail(std::move(attributes).error());
     auto own = attributes_of(ours);
     if (!own) return fail(std::move(own).error());
-    operation.attributes = *attributes ? **std::move(attributes) : *std::move(own);
+    operation.attributes = *attributes ? sure(*std::move(attributes)) : *std::move(own);
     const auto take_ours = [&] {
       moved->planned.source =
           Source{.layer = ours.node.layer, .path = ours.path, .inode = ours.node.inode, .links = 1};
@@ -144,10 +145,10 @@ Result<void> Planner::settle_lost(const Lost& lost, Change* moved) {
       auto text = merge_contents(theirs.path, &base, ours, theirs, use_theirs);
       if (!text) return fail(std::move(text).error());
       if (*text) {
-        operation.size = (*text)->size();
+        operation.size = sure(*text).size();
         operation.attributes.mtime_ns.reset();
         moved->planned.source.reset();
-        moved->planned.content = **std::move(text);
+        moved->planned.content = sure(*std::move(text));
         moved->merged = true;
       } else if (!use_theirs) {
         take_ours();
@@ -180,7 +181,7 @@ Result<void> Planner::settle_missed(const Missed& missed, const Placed* moved) {
   Change change;
   Operation& operation = change.planned.operation;
   operation = {.kind = OperationKind::kFile, .path = absolute(moved->path), .was = was_of(moved->node)};
-  operation.attributes = new_attributes ? **std::move(attributes) : *std::move(own);
+  operation.attributes = new_attributes ? sure(*std::move(attributes)) : *std::move(own);
   operation.attributes.mtime_ns.reset();
   const auto untouched =
       same_file(table_, base.path, base.node, moved->path, moved->node, task_.settled_ns, budget_);
@@ -193,8 +194,8 @@ Result<void> Planner::settle_missed(const Missed& missed, const Placed* moved) {
     auto text = merge_contents(moved->path, &base, *moved, theirs, use_theirs);
     if (!text) return fail(std::move(text).error());
     if (*text) {
-      operation.size = (*text)->size();
-      change.planned.content = **std::move(text);
+      operation.size = sure(*text).size();
+      change.planned.content = sure(*std::move(text));
       change.merged = true;
       add(std::move(change));
       return {};
@@ -240,7 +241,7 @@ Result<std::vector<Placed>> Planner::added_by_ours() {
       if (ours->is_folder())
         pending.push_back({.path = path, .base = base->below, .ours = ours->below});
       else if (!base->node)
-        added.push_back({path, *ours->node});
+        added.push_back({path, sure(ours->node)});
     }
   }
   return added;

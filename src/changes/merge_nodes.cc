@@ -4,6 +4,7 @@
 
 #include "changes/diff.h"
 #include "changes/merge_plan.h"
+#include "changes/sure.h"
 #include "changes/text.h"
 
 namespace warren::changes {
@@ -68,7 +69,7 @@ Result<Attributes> Planner::attributes_of(const Placed& placed) {
 
 // What the winner has comes to the path as it is.
 Result<void> Planner::take(FolderView& view, const Three& three) {
-  const Node& theirs = *three.theirs.node;
+  const Node& theirs = sure(three.theirs.node);
   Change change;
   Operation& operation = change.planned.operation;
   operation.path = absolute(three.path);
@@ -81,7 +82,7 @@ Result<void> Planner::take(FolderView& view, const Three& three) {
     if (!target) return fail(std::move(target).error());
     if (!*target) return fail(ErrorKind::kConflict, absolute(three.path) + " changed while it was merged");
     operation.kind = OperationKind::kSymlink;
-    operation.target = **std::move(target);
+    operation.target = sure(*std::move(target));
   } else {
     operation.kind = OperationKind::kFile;
     operation.size = theirs.size;
@@ -94,9 +95,9 @@ Result<void> Planner::take(FolderView& view, const Three& three) {
 }
 
 Result<void> Planner::merge_files(FolderView& view, const Three& three) {
-  const Node& ours = *three.ours.node;
-  const Node& theirs = *three.theirs.node;
-  const Node* base = three.base.node && !three.base.is_folder() ? &*three.base.node : nullptr;
+  const Node& ours = sure(three.ours.node);
+  const Node& theirs = sure(three.theirs.node);
+  const Node* base = three.base.node && !three.base.is_folder() ? &sure(three.base.node) : nullptr;
   enum class Choice { kOurs, kTheirs, kBoth };
   Choice choice = Choice::kBoth;
   const auto agree = same_value(view, three.name, ours, theirs);
@@ -203,7 +204,7 @@ Result<std::optional<Attributes>> Planner::merge_attributes(const std::string& t
       const auto found = xattrs.find(name);
       return found == xattrs.end() ? std::optional<std::string>() : std::optional(found->second);
     };
-    const Xattrs had = *merged.xattrs;
+    const Xattrs had = sure(merged.xattrs);
     Xattrs named = *before;
     named.insert(now->begin(), now->end());
     for (const auto& [name, ignored] : named) {
@@ -214,9 +215,9 @@ Result<std::optional<Attributes>> Planner::merge_attributes(const std::string& t
       if (have != then && !conflict(told_path, "both sides changed its attribute " + name).theirs) continue;
       changed = true;
       if (wanted)
-        (*merged.xattrs)[name] = *wanted;
+        sure(merged.xattrs)[name] = *wanted;
       else
-        merged.xattrs->erase(name);
+        sure(merged.xattrs).erase(name);
     }
   }
   if (!changed) return std::nullopt;
@@ -230,7 +231,7 @@ Result<std::optional<std::string>> Planner::text_of(const Placed& placed) {
   if (!*fd) return std::nullopt;
   auto content = read_whole(fd->get(), kMostMergedText);
   if (!content) return fail(std::move(content).error());
-  if (!*content || !is_text(**content)) return std::nullopt;
+  if (!*content || !is_text(sure(*content))) return std::nullopt;
   return content;
 }
 
@@ -251,7 +252,7 @@ Result<std::optional<std::string>> Planner::merge_contents(const std::string& to
                      .theirs;
     return std::nullopt;
   }
-  auto merged = merge_text(**text_base, **text_ours, **text_theirs, Favour::kNeither);
+  auto merged = merge_text(sure(*text_base), sure(*text_ours), sure(*text_theirs), Favour::kNeither);
   if (!merged) return merged;
   if (!*merged) {
     const auto verdict = conflict(told_path, base != nullptr ? "both sides changed the same lines"
@@ -259,12 +260,12 @@ Result<std::optional<std::string>> Planner::merge_contents(const std::string& to
     use_theirs = verdict.theirs;
     // What cannot be written need not be merged.
     if (!report_.applies) return std::nullopt;
-    merged =
-        merge_text(**text_base, **text_ours, **text_theirs, verdict.theirs ? Favour::kTheirs : Favour::kOurs);
+    merged = merge_text(sure(*text_base), sure(*text_ours), sure(*text_theirs),
+                        verdict.theirs ? Favour::kTheirs : Favour::kOurs);
     if (!merged) return merged;
   }
   if (*merged) {
-    merged_bytes_ += (*merged)->size();
+    merged_bytes_ += sure(*merged).size();
     if (merged_bytes_ > kMostMergedTexts)
       return fail(ErrorKind::kTooLarge, "there is more text to merge than can be held");
   }

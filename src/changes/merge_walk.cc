@@ -5,6 +5,7 @@
 #include "changes/diff.h"
 #include "changes/merge_plan.h"
 #include "changes/scope.h"
+#include "changes/sure.h"
 
 namespace warren::changes {
 namespace {
@@ -83,7 +84,7 @@ Result<void> Planner::step(FolderView& view, const Frame& frame, const std::stri
   }
   if (is_special(three.base) || is_special(three.theirs)) {
     const bool changed =
-        !three.base.node || !three.theirs.node || three.base.node->type != three.theirs.node->type;
+        !three.base.node || !three.theirs.node || sure(three.base.node).type != sure(three.theirs.node).type;
     if (changed)
       skip(three.path,
            (is_special(three.theirs) ? a_kind(three.theirs) : a_kind(three.base)) + ", which is not merged");
@@ -103,13 +104,15 @@ Result<void> Planner::step(FolderView& view, const Frame& frame, const std::stri
 Result<void> Planner::step_to_folder(FolderView& view, const Frame& frame, Three& three) {
   Frame below{.path = three.path, .base = three.base.below, .theirs = three.theirs.below};
   const auto missing_here = [&](std::ptrdiff_t above, std::optional<Placed> obstacle) {
-    missing_.push_back(
-        {.path = three.path, .above = above, .theirs = *three.theirs.node, .obstacle = std::move(obstacle)});
+    missing_.push_back({.path = three.path,
+                        .above = above,
+                        .theirs = sure(three.theirs.node),
+                        .obstacle = std::move(obstacle)});
     return static_cast<std::ptrdiff_t>(missing_.size()) - 1;
   };
   const auto obstacle = [&]() -> std::optional<Placed> {
     if (!three.ours.node) return std::nullopt;
-    return Placed{three.path, *three.ours.node};
+    return Placed{three.path, sure(three.ours.node)};
   };
   const auto make_new = [&](std::ptrdiff_t above) {
     const std::ptrdiff_t missing = missing_here(above, obstacle());
@@ -122,17 +125,17 @@ Result<void> Planner::step_to_folder(FolderView& view, const Frame& frame, Three
   if (frame.has == Ours::kNew) return make_new(frame.missing);
   if (three.base.is_folder()) {
     if (frame.has == Ours::kHas && three.ours.is_folder()) {
-      const Placed base{three.path, *three.base.node};
-      auto attributes = merge_attributes(three.path, &base, {three.path, *three.ours.node},
-                                         {three.path, *three.theirs.node});
+      const Placed base{three.path, sure(three.base.node)};
+      auto attributes = merge_attributes(three.path, &base, {three.path, sure(three.ours.node)},
+                                         {three.path, sure(three.theirs.node)});
       if (!attributes) return fail(std::move(attributes).error());
       if (*attributes) {
         // Of the folder as it will be: what is put into it would change the time anyway.
-        (*attributes)->mtime_ns.reset();
+        sure(*attributes).mtime_ns.reset();
         Change change{.turn = Turn::kAttributes};
         change.planned.operation = {.kind = OperationKind::kAttributes,
                                     .path = absolute(three.path),
-                                    .attributes = **std::move(attributes)};
+                                    .attributes = sure(*std::move(attributes))};
         add(std::move(change));
       }
       below.ours = three.ours.below;
@@ -156,7 +159,7 @@ Result<void> Planner::step_to_folder(FolderView& view, const Frame& frame, Three
   if (three.ours.node || three.base.node) {
     auto untouched = Result<bool>(false);
     if (three.ours.node && three.base.node)
-      untouched = same_node(view, three.name, *three.base.node, *three.ours.node);
+      untouched = same_node(view, three.name, sure(three.base.node), sure(three.ours.node));
     if (!untouched) return fail(std::move(untouched).error());
     if (!*untouched &&
         !conflict(three.path, three.ours.node
@@ -175,31 +178,31 @@ Result<void> Planner::step_to_nothing(FolderView& view, const Frame& frame, Thre
     if (three.ours.is_folder()) return leave(three, Turn::kLateRemoval, false, -1);
     if (conflict(three.path, "the winner deleted the directory, the parent made it " + a_kind(three.ours))
             .theirs)
-      remove(three.path, *three.ours.node, Turn::kLateRemoval, std::nullopt);
+      remove(three.path, sure(three.ours.node), Turn::kLateRemoval, std::nullopt);
     return {};
   }
   if (three.ours.is_folder()) {
     if (!conflict(three.path, "the winner deleted it, the parent made it a directory").theirs) return {};
     return leave(three, Turn::kLateRemoval, true, -1);
   }
-  const auto untouched = same_node(view, three.name, *three.base.node, *three.ours.node);
+  const auto untouched = same_node(view, three.name, sure(three.base.node), sure(three.ours.node));
   if (!untouched) return fail(untouched.error());
   if (*untouched)
-    remove(three.path, *three.ours.node, Turn::kLateRemoval, three.base.node);
+    remove(three.path, sure(three.ours.node), Turn::kLateRemoval, three.base.node);
   else
-    lost_.push_back({.path = three.path, .base = *three.base.node, .ours = *three.ours.node});
+    lost_.push_back({.path = three.path, .base = sure(three.base.node), .ours = sure(three.ours.node)});
   return {};
 }
 
 // The winner has a file or a symbolic link.
 Result<void> Planner::step_to_file(FolderView& view, const Frame& frame, Three& three) {
   if (three.base.node && !three.base.is_folder()) {
-    const auto value = same_node(view, three.name, *three.base.node, *three.theirs.node);
+    const auto value = same_node(view, three.name, sure(three.base.node), sure(three.theirs.node));
     if (!value) return fail(value.error());
     if (*value) {
-      const bool owners =
-          three.base.node->uid == three.theirs.node->uid && three.base.node->gid == three.theirs.node->gid;
-      const auto xattrs = same_xattrs(three.path, *three.base.node, *three.theirs.node);
+      const bool owners = sure(three.base.node).uid == sure(three.theirs.node).uid &&
+                          sure(three.base.node).gid == sure(three.theirs.node).gid;
+      const auto xattrs = same_xattrs(three.path, sure(three.base.node), sure(three.theirs.node));
       if (!xattrs) return fail(xattrs.error());
       if (owners && *xattrs) return {};
     }
@@ -208,8 +211,8 @@ Result<void> Planner::step_to_file(FolderView& view, const Frame& frame, Three& 
   if (frame.has == Ours::kLost) {
     if (three.base.node && !three.base.is_folder()) {
       missed_.push_back({.path = three.path,
-                         .base = *three.base.node,
-                         .theirs = *three.theirs.node,
+                         .base = sure(three.base.node),
+                         .theirs = sure(three.theirs.node),
                          .missing = frame.missing});
       return {};
     }
@@ -220,7 +223,8 @@ Result<void> Planner::step_to_file(FolderView& view, const Frame& frame, Three& 
   }
   if (!three.ours.node) {
     if (three.base.node && !three.base.is_folder()) {
-      missed_.push_back({.path = three.path, .base = *three.base.node, .theirs = *three.theirs.node});
+      missed_.push_back(
+          {.path = three.path, .base = sure(three.base.node), .theirs = sure(three.theirs.node)});
       return {};
     }
     if (three.base.node &&
@@ -264,7 +268,7 @@ Result<void> Planner::step_leaving(FolderView& view, const Frame& frame, const s
   }
   if (frame.all) {
     if (three.ours.is_folder()) return leave(three, frame.turn, true, frame.leaving);
-    remove(three.path, *three.ours.node, frame.turn, std::nullopt);
+    remove(three.path, sure(three.ours.node), frame.turn, std::nullopt);
     return {};
   }
   auto base = view.find(frame.base, name);
@@ -277,13 +281,15 @@ Result<void> Planner::step_leaving(FolderView& view, const Frame& frame, const s
   }
   if (three.ours.is_folder() && three.base.is_folder()) return leave(three, frame.turn, false, frame.leaving);
   if (three.base.node && !three.base.is_folder() && !three.ours.is_folder()) {
-    const auto untouched = same_node(view, name, *three.base.node, *three.ours.node);
+    const auto untouched = same_node(view, name, sure(three.base.node), sure(three.ours.node));
     if (!untouched) return fail(untouched.error());
     if (*untouched)
-      remove(three.path, *three.ours.node, frame.turn, three.base.node);
+      remove(three.path, sure(three.ours.node), frame.turn, three.base.node);
     else
-      lost_.push_back(
-          {.path = three.path, .base = *three.base.node, .ours = *three.ours.node, .leaving = frame.leaving});
+      lost_.push_back({.path = three.path,
+                       .base = sure(three.base.node),
+                       .ours = sure(three.ours.node),
+                       .leaving = frame.leaving});
     return {};
   }
   if (!conflict(three.path, "the winner deleted the directory in which the parent added it").theirs) {
@@ -291,7 +297,7 @@ Result<void> Planner::step_leaving(FolderView& view, const Frame& frame, const s
     return {};
   }
   if (three.ours.is_folder()) return leave(three, frame.turn, true, frame.leaving);
-  remove(three.path, *three.ours.node, frame.turn, std::nullopt);
+  remove(three.path, sure(three.ours.node), frame.turn, std::nullopt);
   return {};
 }
 
@@ -328,7 +334,7 @@ Result<bool> Planner::is_untouched(const std::string& path, const LayerList& bas
       if (!now) return fail(std::move(now).error());
       if (!before->node && !now->node) continue;
       if (!before->node || !now->node) return false;
-      const auto same = same_node(view, name, *before->node, *now->node);
+      const auto same = same_node(view, name, sure(before->node), sure(now->node));
       if (!same || !*same) return same;
       if (!now->is_folder()) continue;
       if (pending.size() >= kMostPending)

@@ -73,9 +73,9 @@ std::optional<Xattrs> get_xattrs(Members& members) {
     std::optional<std::string> decoded;
     if (member.value().is_string()) decoded = decode_base64(std::string_view(member.value().get_string()));
     constexpr std::size_t kLongestName = 255;
+    total += name.size() + (decoded ? decoded->size() : 0);
     if (!decoded || !name.starts_with("user.") || name.starts_with("user.overlay.") ||
-        name.size() > kLongestName || name.find('\0') != std::string::npos ||
-        (total += name.size() + decoded->size()) > kMostXattrBytes) {
+        name.size() > kLongestName || name.find('\0') != std::string::npos || total > kMostXattrBytes) {
       members.refuse("xattrs");
       return xattrs;
     }

@@ -87,13 +87,19 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
     co_return Result<void>{};
   }
 
+  Task<Result<UniqueFd>> compare(CompareSpec spec) override {
+    Call what = CompareCall{std::move(spec)};
+    co_return co_await descriptor_of(std::move(what));
+  }
+
+  Task<Result<UniqueFd>> plan_merge(MergeSpec spec) override {
+    Call what = PlanMergeCall{std::move(spec)};
+    co_return co_await descriptor_of(std::move(what));
+  }
+
   Task<Result<UniqueFd>> connect(std::string id) override {
     Call what = ConnectCall{std::move(id)};
-    auto response = co_await call(std::move(what));
-    if (!response) co_return fail(std::move(response.error()));
-    if (response->descriptors.size() != 1)
-      co_return fail(ErrorKind::kInternal, "the runtime sent no connection");
-    co_return std::move(response->descriptors.front());
+    co_return co_await descriptor_of(std::move(what));
   }
 
   Task<Result<void>> destroy(std::string id) override {
@@ -176,6 +182,15 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
     auto& outcome = pending->outcome;
     if (!outcome) co_return fail(ErrorKind::kTimeout, "the runtime did not answer in time");
     co_return std::move(*outcome);
+  }
+
+  // The descriptor that comes with the answer.
+  Task<Result<UniqueFd>> descriptor_of(Call what) {
+    auto response = co_await call(std::move(what));
+    if (!response) co_return fail(std::move(response.error()));
+    if (response->descriptors.size() != 1)
+      co_return fail(ErrorKind::kInternal, "the runtime sent no descriptor");
+    co_return std::move(response->descriptors.front());
   }
 
   void settle(std::uint64_t number, Result<Response> outcome) {

@@ -41,6 +41,9 @@ class Client {
   virtual Task<Result<void>> create(SandboxSpec spec) = 0;
   virtual Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) = 0;
   virtual Task<Result<void>> replace(std::string id, std::string winner) = 0;
+  // Where the answer comes, as changes/answer.h has it.
+  virtual Task<Result<UniqueFd>> compare(CompareSpec spec) = 0;
+  virtual Task<Result<UniqueFd>> plan_merge(MergeSpec spec) = 0;
   virtual Task<Result<UniqueFd>> connect(std::string id) = 0;
   virtual Task<Result<void>> destroy(std::string id) = 0;
   virtual Task<Result<Usage>> usage(std::string id) = 0;

@@ -15,6 +15,8 @@
 #include "base/result.h"
 #include "base/task.h"
 #include "base/unique_fd.h"
+#include "changes/diff.h"
+#include "changes/report.h"
 
 namespace warren::runtime {
 
@@ -37,6 +39,21 @@ struct SandboxSpec {
 
 // So many copies a fork may make at once.
 inline constexpr std::size_t kMostChildren = 32;
+
+// What differs in the files of `other` from those of `id`; see changes/diff.h.
+struct CompareSpec {
+  std::string id;
+  std::string other;
+  std::vector<std::string> paths;  // absolute; everything below them
+  changes::WithText text = changes::WithText::kNo;
+};
+
+// What `winner` has changed, for `id`; see changes/merge.h.
+struct MergeSpec {
+  std::string id;
+  std::string winner;
+  changes::OnConflict on_conflict = changes::OnConflict::kFail;
+};
 
 struct Capabilities {
   std::string isolation;    // "namespace"
@@ -91,6 +108,13 @@ class Driver {
   // kNotFound: either is not there; kConflict: they are on different templates, or of
   // different accounts, or being forked.
   virtual Result<void> replace(const std::string& id, const std::string& winner) = 0;
+
+  // Each begins to read both sandboxes' files and gives where the answer comes, as
+  // changes/answer.h has it. Nothing is changed. kNotFound: one of them is not there;
+  // kConflict: they are on different templates (for a merge); kLimited: too many are under
+  // way already.
+  virtual Result<UniqueFd> compare(const CompareSpec& spec) = 0;
+  virtual Result<UniqueFd> plan_merge(const MergeSpec& spec) = 0;
 
   // A new stream to the agent; the one given out before ends at once.
   virtual Result<UniqueFd> connect(std::string_view id) = 0;

@@ -7,9 +7,11 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/ids.h"
 
@@ -193,6 +195,44 @@ Result<Call> replace_from(Reader& reader) {
   return call;
 }
 
+Result<Call> compare_from(Reader& reader) {
+  CompareCall call;
+  call.spec.id = reader.sandbox_id("id");
+  call.spec.other = reader.sandbox_id("other");
+  const auto paths = reader.array("paths");
+  if (reader.flag("text")) call.spec.text = changes::WithText::kYes;
+  WARREN_TRY(reader.finish());
+  std::size_t bytes = 0;
+  for (const auto& path : paths) {
+    if (!path.is_string() || !path.get_string().starts_with('/'))
+      return fail(ErrorKind::kInvalid, "a path must be absolute");
+    call.spec.paths.emplace_back(path.get_string());
+    bytes += call.spec.paths.back().size();
+  }
+  if (paths.empty() || paths.size() > kMostPaths || bytes > kMostPathBytes)
+    return fail(ErrorKind::kInvalid, "too many paths, or none");
+  return call;
+}
+
+constexpr std::array<std::pair<std::string_view, changes::OnConflict>, 3> kOnConflict{
+    {{"fail", changes::OnConflict::kFail},
+     {"ours", changes::OnConflict::kOurs},
+     {"theirs", changes::OnConflict::kTheirs}}};
+
+Result<Call> plan_merge_from(Reader& reader) {
+  PlanMergeCall call;
+  call.spec.id = reader.sandbox_id("id");
+  call.spec.winner = reader.sandbox_id("winner");
+  const auto named = reader.text("on_conflict", kLongestReason);
+  WARREN_TRY(reader.finish());
+  for (const auto& [name, value] : kOnConflict) {
+    if (name != named) continue;
+    call.spec.on_conflict = value;
+    return call;
+  }
+  return fail(ErrorKind::kInvalid, "no such way with conflicts");
+}
+
 template <typename IdCall>
 Result<Call> call_with_id(Reader& reader) {
   IdCall call{.id = reader.sandbox_id("id")};
@@ -334,6 +374,22 @@ struct RequestEncoder {
     object["winner"] = call.winner;
     return object;
   }
+  json::object operator()(const CompareCall& call) const {
+    auto object = with("compare", call.spec.id);
+    object["other"] = call.spec.other;
+    json::array paths;
+    for (const auto& path : call.spec.paths) paths.emplace_back(path);
+    object["paths"] = std::move(paths);
+    object["text"] = call.spec.text == changes::WithText::kYes;
+    return object;
+  }
+  json::object operator()(const PlanMergeCall& call) const {
+    auto object = with("plan_merge", call.spec.id);
+    object["winner"] = call.spec.winner;
+    for (const auto& [name, value] : kOnConflict)
+      if (value == call.spec.on_conflict) object["on_conflict"] = name;
+    return object;
+  }
   json::object operator()(const ConnectCall& call) const { return with("connect", call.id); }
   json::object operator()(const DestroyCall& call) const { return with("destroy", call.id); }
   json::object operator()(const UsageCall& call) const { return with("usage", call.id); }
@@ -379,6 +435,8 @@ Result<Request> parse_request(std::string_view packet) {
     if (op == "create") return create_from(reader);
     if (op == "fork") return fork_from(reader);
     if (op == "replace") return replace_from(reader);
+    if (op == "compare") return compare_from(reader);
+    if (op == "plan_merge") return plan_merge_from(reader);
     if (op == "connect") return call_with_id<ConnectCall>(reader);
     if (op == "destroy") return call_with_id<DestroyCall>(reader);
     if (op == "usage") return call_with_id<UsageCall>(reader);

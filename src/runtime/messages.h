@@ -6,7 +6,10 @@
 //   server:  {"n":N,"op":"create","id":S,"account":S,"template":S,"limits":{…},"account_memory_bytes":N}
 //            {"n":N,"op":"fork","parent":S,"children":[S…],"account":S,"limits":{…},"account_memory_bytes":N}
 //            {"n":N,"op":"replace","id":S,"winner":S}
+//            {"n":N,"op":"compare","id":S,"other":S,"paths":[S…],"text":B}
+//            {"n":N,"op":"plan_merge","id":S,"winner":S,"on_conflict":"fail"|"ours"|"theirs"}
 //            {"n":N,"op":"connect"|"destroy"|"usage","id":S}   {"n":N,"op":"templates"|"stock"}
+//   Answers to connect, compare and plan_merge bring a descriptor.
 //   runtime: {"n":N,"ok":{…}}  {"n":N,"error":{"kind":S,"message":S}}
 //            {"known":[S…]}          in pieces, when the connection begins
 //            {"ready":{"isolation":S,"fork_copies":S}}   after the last piece
@@ -29,6 +32,9 @@ namespace warren::runtime {
 inline constexpr std::size_t kMaxPacket = 64UL * 1024;
 // So many ids fit into a packet with room to spare.
 inline constexpr std::size_t kIdsPerPacket = 1024;
+// Of a comparison, and bytes of them together.
+inline constexpr std::size_t kMostPaths = 64;
+inline constexpr std::size_t kMostPathBytes = 16UL * 1024;
 
 struct CreateCall {
   SandboxSpec spec;
@@ -42,6 +48,12 @@ struct ReplaceCall {
   std::string id;
   std::string winner;
 };
+struct CompareCall {
+  CompareSpec spec;
+};
+struct PlanMergeCall {
+  MergeSpec spec;
+};
 struct ConnectCall {
   std::string id;
 };
@@ -53,7 +65,7 @@ struct UsageCall {
 };
 struct TemplatesCall {};
 struct StockCall {};
-using Call = std::variant<CreateCall, ForkCall, ReplaceCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall, StockCall>;
+using Call = std::variant<CreateCall, ForkCall, ReplaceCall, CompareCall, PlanMergeCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall, StockCall>;
 
 struct Request {
   std::uint64_t number = 0;  // chosen by the server, repeated in the reply

@@ -23,6 +23,13 @@ Outcome done(Result<void> result) {
   return {.answer = Answer{}, .descriptors = {}};
 }
 
+Outcome with_descriptor(Result<UniqueFd> descriptor) {
+  if (!descriptor) return done(fail(std::move(descriptor.error())));
+  Outcome outcome{.answer = Answer{}, .descriptors = {}};
+  outcome.descriptors.push_back(std::move(*descriptor));
+  return outcome;
+}
+
 // Lives for as long as the task that it has given out.
 struct Caller {
   Shared& shared;
@@ -45,11 +52,15 @@ struct Caller {
   }
 
   Task<Outcome> operator()(ConnectCall call) const {
-    auto connection = shared.driver.connect(call.id);
-    if (!connection) co_return done(fail(std::move(connection.error())));
-    Outcome outcome{.answer = Answer{}, .descriptors = {}};
-    outcome.descriptors.push_back(std::move(*connection));
-    co_return outcome;
+    co_return with_descriptor(shared.driver.connect(call.id));
+  }
+
+  Task<Outcome> operator()(CompareCall call) const {
+    co_return with_descriptor(shared.driver.compare(call.spec));
+  }
+
+  Task<Outcome> operator()(PlanMergeCall call) const {
+    co_return with_descriptor(shared.driver.plan_merge(call.spec));
   }
 
   Task<Outcome> operator()(DestroyCall call) const {

@@ -41,6 +41,8 @@ class SlowDriver final : public Driver {
     std::erase(made, winner);
     return {};
   }
+  Result<UniqueFd> compare(const CompareSpec&) override { return fail(ErrorKind::kUnavailable, "not here"); }
+  Result<UniqueFd> plan_merge(const MergeSpec&) override { return fail(ErrorKind::kUnavailable, "not here"); }
   Result<UniqueFd> connect(std::string_view) override {
     auto ends = linux_::socket_pair(linux_::SocketKind::kStream);
     if (!ends) return fail(ends.error());

@@ -1,11 +1,14 @@
 #include "service/fake_runtime.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/parse.hpp>
+#include <array>
 #include <cstdlib>
 
 #include "store/account_repository.h"
@@ -182,6 +185,30 @@ Task<Result<void>> FakeRuntime::replace(std::string id, std::string winner) {
     co_await gate_.async_wait(kWait);
   }
   co_return Result<void>();
+}
+
+namespace {
+
+Result<UniqueFd> pipe_with(const std::string& bytes) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) < 0) return fail_errno("pipe2");
+  UniqueFd reader(ends[0]);
+  const UniqueFd writer(ends[1]);
+  if (::write(writer.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+    return fail_errno("write");
+  return reader;
+}
+
+}  // namespace
+
+Task<Result<UniqueFd>> FakeRuntime::compare(runtime::CompareSpec spec) {
+  compared = std::move(spec);
+  co_return pipe_with(changes_answer);
+}
+
+Task<Result<UniqueFd>> FakeRuntime::plan_merge(runtime::MergeSpec spec) {
+  planned = std::move(spec);
+  co_return pipe_with(changes_answer);
 }
 
 Task<Result<UniqueFd>> FakeRuntime::connect(std::string id) {

@@ -107,6 +107,8 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   Task<Result<void>> create(runtime::SandboxSpec spec) override;
   Task<Result<void>> fork(std::string parent, std::vector<runtime::SandboxSpec> children) override;
   Task<Result<void>> replace(std::string id, std::string winner) override;
+  Task<Result<UniqueFd>> compare(runtime::CompareSpec spec) override;
+  Task<Result<UniqueFd>> plan_merge(runtime::MergeSpec spec) override;
   Task<Result<UniqueFd>> connect(std::string id) override;
   Task<Result<void>> destroy(std::string id) override;
   Task<Result<runtime::Usage>> usage(std::string id) override;
@@ -133,6 +135,10 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   std::optional<Error> create_error;
   std::optional<Error> fork_error;
   runtime::StockInfo stock_info;
+  // What the next comparison or merge answers, and what was asked.
+  std::string changes_answer;
+  runtime::CompareSpec compared;
+  runtime::MergeSpec planned;
   std::optional<Error> replace_error;
   std::optional<Error> destroy_error;
   std::size_t template_questions = 0;

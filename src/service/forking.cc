@@ -259,7 +259,9 @@ Task<Result<Merged>> Lifecycle::merge(Admitted parent, Admitted winner, MergeSpe
     co_return fail(ErrorKind::kInvalid, "winner_id: a sandbox cannot be merged into itself");
   if (parent.sandbox->info.template_name != winner.sandbox->info.template_name)
     co_return fail(ErrorKind::kConflict, "the two sandboxes are on different templates");
-  if (mode == "files") co_return fail(ErrorKind::kUnavailable, "mode: files is not available yet");
+  if (mode == "files")
+    co_return co_await to_its_end(
+        executor_, merge_files(std::move(parent), std::move(winner), spec.on_conflict.value_or("fail")));
   co_return co_await to_its_end(executor_, replace(std::move(parent), std::move(winner)));
 }
 

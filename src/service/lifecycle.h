@@ -1,6 +1,6 @@
-// Which sandboxes there are, and their way from create to end. Implemented in four
+// Which sandboxes there are, and their way from create to end. Implemented in five
 // files: lifecycle.cc (look-up, ends), creation.cc, forking.cc (copies of what is there,
-// and one in another's place), and adoption.cc (what
+// and one in another's place), comparing.cc (their files), and adoption.cc (what
 // happens when the server starts, and when the runtime or a machine goes or comes back).
 //
 // What a client was told of survives the end of this process: a sandbox's row is
@@ -38,6 +38,7 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   Task<Result<SandboxInfo>> create(Caller caller, CreateSpec spec);
   Task<Result<Forked>> fork(Admitted parent, ForkSpec spec);
   Task<Result<Merged>> merge(Admitted parent, Admitted winner, MergeSpec spec);
+  Task<Result<changes::Diff>> diff(Admitted one, Admitted other, DiffSpec spec);
   Task<Result<void>> destroy(Caller caller, std::string id);
 
   // kNotFound for what is not the caller's, or not yet or no longer there. What is
@@ -77,6 +78,10 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   // Has the agent give the fork up, or loses patience with it.
   void give_up(const std::shared_ptr<LiveSandbox>& parent, const std::shared_ptr<ForkOrder>& order);
   Task<Result<Merged>> replace(Admitted parent, Admitted winner);
+
+  // comparing.cc
+  Task<Result<Merged>> merge_files(Admitted parent, Admitted winner, std::string on_conflict);
+  Task<Result<Merged>> try_merge_files(std::shared_ptr<LiveSandbox> parent, runtime::MergeSpec spec);
 
   // adoption.cc
   runtime::Client::Events events();

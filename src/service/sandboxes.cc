@@ -69,6 +69,15 @@ class SandboxService final : public Sandboxes {
     co_return co_await lifecycle->merge(std::move(*into), std::move(*winner), std::move(spec));
   }
 
+  Task<Result<changes::Diff>> diff(Caller caller, std::string id, DiffSpec spec) override {
+    auto one = admit(caller, id);
+    if (!one) co_return fail(std::move(one).error());
+    auto other = admit(caller, spec.other);
+    if (!other) co_return fail(std::move(other).error());
+    const auto lifecycle = lifecycle_;
+    co_return co_await lifecycle->diff(std::move(*one), std::move(*other), std::move(spec));
+  }
+
   Task<Result<std::shared_ptr<Execution>>> run_python(Caller caller, std::string id,
                                                       PythonCall call) override {
     auto admitted = admit(caller, id);

@@ -16,6 +16,8 @@
 
 #include "base/clock.h"
 #include "base/task.h"
+#include "changes/answer.h"
+#include "changes/report.h"
 #include "runtime/client.h"
 #include "runtime/driver.h"
 #include "service/caller.h"
@@ -83,8 +85,14 @@ struct MergeSpec {
   std::optional<std::string> on_conflict;  // of files: fail (if absent), ours or theirs
 };
 struct Merged {
-  SandboxInfo sandbox;                         // the parent
-  std::optional<boost::json::object> report;  // of files
+  SandboxInfo sandbox;                        // the parent
+  std::optional<changes::MergeReport> report;  // of files; if it does not apply, nothing was changed
+};
+
+struct DiffSpec {
+  std::string other;
+  std::vector<std::string> paths;  // absolute or from /root; if none, /root and /tmp
+  bool with_text = false;
 };
 
 struct PythonCall {
@@ -230,6 +238,9 @@ class Sandboxes {
   // were one is changed in the parent too. kConflict: they are on different templates, or,
   // for files, what has changed in both.
   virtual Task<Result<Merged>> merge(Caller caller, std::string parent, MergeSpec spec) = 0;
+
+  // What the other sandbox's files have that this one's have not, and the other way round.
+  virtual Task<Result<changes::Diff>> diff(Caller caller, std::string id, DiffSpec spec) = 0;
 
   virtual Task<Result<std::shared_ptr<Execution>>> run_python(Caller caller, std::string id, PythonCall call) = 0;
   virtual Task<Result<std::shared_ptr<Execution>>> run_bash(Caller caller, std::string id, BashCall call) = 0;

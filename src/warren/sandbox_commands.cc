@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <sstream>
 
 #include "base/shell_quote.h"
 #include "warren/command.h"
@@ -38,6 +39,8 @@ struct Options {
   std::string winner;
   std::string mode;
   std::string on_conflict;
+  std::vector<std::string> paths;
+  bool text = false;
   std::string source;
   std::string target;
 };
@@ -89,7 +92,7 @@ Task<Result<int>> list(std::shared_ptr<ApiClient> client, Shared options) {
 std::string command_line(const std::vector<std::string>& words) {
   if (words.size() == 1) return words.front();
   std::string line;
-  for (const auto& word : words) line += (line.empty() ? "" : " ") + shell_quoted(word);
+  for (const auto& word : words) line += fmt::format("{}{}", line.empty() ? "" : " ", shell_quoted(word));
   return line;
 }
 
@@ -154,7 +157,7 @@ std::string told_left(const json::object& not_copied) {
         before = ", ";
       }
     } else {
-      text += ": " + json::serialize(value);
+      text += fmt::format(": {}", json::serialize(value));
     }
     text += '\n';
   }
@@ -197,6 +200,48 @@ Task<Result<int>> merge(std::shared_ptr<ApiClient> client, Shared options) {
   if (!merged) co_return std::unexpected(std::move(merged).error());
   // Of files there is a report.
   if (!merged->empty()) WARREN_TRY_CO(print(STDOUT_FILENO, json::serialize(*merged) + "\n"));
+  co_return 0;
+}
+
+// A path of an answer, with what is no UTF-8 in it told as such.
+std::string path_at(const json::object& entry) {
+  const std::string path = text_at(entry, "path");
+  return path.empty() ? fmt::format("(not UTF-8, in base64) {}", text_at(entry, "path_base64")) : path;
+}
+
+Task<Result<int>> diff(std::shared_ptr<ApiClient> client, Shared options) {
+  auto one = co_await client->resolve(options->sandbox);
+  if (!one) co_return std::unexpected(std::move(one).error());
+  auto other = co_await client->resolve(options->winner);
+  if (!other) co_return std::unexpected(std::move(other).error());
+  std::string target = fmt::format("/v1/sandboxes/{}/diff/{}", *one, *other);
+  char before = '?';
+  for (const auto& path : options->paths) {
+    target += fmt::format("{}paths={}", before, percent_encoded(path));
+    before = '&';
+  }
+  if (options->text) target += fmt::format("{}text=true", before);
+  auto found = co_await client->call("GET", std::move(target));
+  if (!found) co_return std::unexpected(std::move(found).error());
+  if (options->as_json) {
+    WARREN_TRY_CO(print(STDOUT_FILENO, json::serialize(*found) + "\n"));
+    co_return 0;
+  }
+  std::string text;
+  for (const auto& [mark, list] : {std::pair{"+ ", "added"}, {"- ", "removed"}, {"~ ", "modified"}}) {
+    const auto* entries = found->if_contains(list);
+    if (entries == nullptr || !entries->is_array()) continue;
+    for (const auto& entry : entries->get_array()) {
+      if (!entry.is_object()) continue;
+      text += fmt::format("{}{}\n", mark, printable(path_at(entry.get_object())));
+      std::istringstream lines(text_at(entry.get_object(), "text"));
+      for (std::string line; std::getline(lines, line);) text += fmt::format("{}\n", printable(line));
+    }
+  }
+  const auto* truncated = found->if_contains("truncated");
+  if (truncated != nullptr && truncated->is_bool() && truncated->get_bool())
+    text += "… there is more: name narrower paths\n";
+  WARREN_TRY_CO(print(STDOUT_FILENO, text));
   co_return 0;
 }
 
@@ -296,6 +341,14 @@ void add_sandbox_commands(CLI::App& app, Action& chosen) {
   merge_command->add_option("--on-conflict", options->on_conflict,
                             "Of files: fail (default), ours or theirs");
   choose(merge_command, chosen, options, merge);
+
+  auto* diff_command = sandbox->add_subcommand("diff", "Show what another sandbox has changed in its files");
+  diff_command->add_option("sandbox", options->sandbox, "Compared with: an id or a name")->required();
+  diff_command->add_option("other", options->winner, "Whose changes: an id or a name")->required();
+  diff_command->add_option("path", options->paths, "Below which paths (default /root and /tmp)");
+  diff_command->add_flag("--text", options->text, "Show what changed in text files");
+  diff_command->add_flag("--json", options->as_json, "Print all that the server answers");
+  choose(diff_command, chosen, options, diff);
 
   auto* copy_command = sandbox->add_subcommand("cp", "Copy files and folders into a sandbox or out of one");
   copy_command->add_option("source", options->source, "A local path, -, or SANDBOX:PATH")->required();

@@ -195,9 +195,9 @@ json::object destroy_sandbox_tool() {
               {.read_only = false, .destructive = true, .idempotent = true});
 }
 
-constexpr std::array<std::string_view, 10> kNames = {
-    "list_sandboxes", "create_sandbox", "run_python", "run_bash",   "fork",
-    "merge_into",     "upload",         "download",   "list_files", "destroy_sandbox"};
+constexpr std::array<std::string_view, 11> kNames = {
+    "list_sandboxes", "create_sandbox", "run_python", "run_bash",   "fork",           "merge_into",
+    "diff",           "upload",         "download",   "list_files", "destroy_sandbox"};
 
 // As the tools themselves read them.
 constexpr std::array<std::string_view, 2> kSandboxNames = {"sandbox_id", "id"};
@@ -216,6 +216,7 @@ json::array catalogue() {
   tools.push_back(run_bash_tool());
   tools.push_back(fork_tool());
   tools.push_back(merge_into_tool());
+  tools.push_back(diff_tool());
   tools.push_back(upload_tool());
   tools.push_back(download_tool());
   tools.push_back(list_files_tool());
@@ -261,7 +262,7 @@ bool needs_sandbox(std::string_view name) {
 }
 
 std::span<const std::string_view> sandbox_names(std::string_view tool) {
-  if (tool == "fork") return kForkNames;
+  if (tool == "fork" || tool == "diff") return kForkNames;
   if (tool == "merge_into") return kParentNames;
   return kSandboxNames;
 }

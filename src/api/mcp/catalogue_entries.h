@@ -40,5 +40,6 @@ boost::json::object sandbox_id();
 // catalogue_fork.cc
 boost::json::object fork_tool();
 boost::json::object merge_into_tool();
+boost::json::object diff_tool();
 
 }  // namespace warren::api::mcp

@@ -1,4 +1,4 @@
-// fork and merge_into, as the catalogue has them.
+// fork, merge_into and diff, as the catalogue has them.
 #include "api/mcp/catalogue_entries.h"
 
 namespace warren::api::mcp {
@@ -57,6 +57,33 @@ json::object merge_into_tool() {
                      {"report", std::move(report)}},
                     {"sandbox_id"}, Strict::kNo),
       {.read_only = false, .destructive = true, .idempotent = false});
+}
+
+json::object diff_tool() {
+  const auto entries = [](std::string_view description) {
+    return list_of(object_schema({{"path", typed("string", "")},
+                                  {"type", typed("string", "file, directory, symlink …")},
+                                  {"size", typed("integer", "In bytes.")},
+                                  {"text", typed("string", "Unified text, where asked for.")}},
+                                 {"type", "size"}, Strict::kNo),
+                   description);
+  };
+  return tool(
+      "diff", "Compare two sandboxes",
+      "What differs in the files of another sandbox from those of this one: usually what a child has done since "
+      "the fork. Costs what changed, not the whole tree.",
+      object_schema(
+          {{"sandbox_id", typed("string", "The one to compare with, usually the parent.")},
+           {"other_id", typed("string", "The one whose changes are told.")},
+           {"paths", list_of(typed("string", ""), "Below which; default /root and /tmp.")},
+           {"text", typed("boolean", "Whether to tell what changed in text files, as unified text.")}},
+          {"sandbox_id", "other_id"}, Strict::kYes),
+      object_schema({{"added", entries("What only the other has.")},
+                     {"removed", entries("What only this one has.")},
+                     {"modified", entries("What both have, and differs; before: as this one has it.")},
+                     {"truncated", typed("boolean", "Whether there is more than is listed.")}},
+                    {"added", "removed", "modified", "truncated"}, Strict::kNo),
+      {.read_only = true, .destructive = false, .idempotent = true});
 }
 
 }  // namespace warren::api::mcp

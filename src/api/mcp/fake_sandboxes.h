@@ -115,7 +115,9 @@ class FakeSandboxes : public service::Sandboxes {
   boost::json::object not_copied;  // of the next fork
   service::MergeSpec merged;
   std::optional<Error> merge_error;
-  std::optional<boost::json::object> report;  // of the next merge
+  std::optional<changes::MergeReport> report;  // of the next merge
+  service::DiffSpec diffed;
+  changes::Diff difference;  // that the next diff answers
   std::map<std::string, service::SandboxInfo> sandboxes;
   std::map<std::string, std::string> files;
   service::FileListing listing;
@@ -187,6 +189,12 @@ class FakeSandboxes : public service::Sandboxes {
     answer.sandbox = *into;
     answer.report = report;
     co_return answer;
+  }
+  Task<Result<changes::Diff>> diff(service::Caller caller, std::string id, service::DiffSpec spec) override {
+    diffed = std::move(spec);
+    const auto one = get(caller, id);
+    if (!one) co_return fail(one.error());
+    co_return difference;
   }
   Task<Result<std::shared_ptr<service::Execution>>> run_python(service::Caller, std::string,
                                                                service::PythonCall call) override {

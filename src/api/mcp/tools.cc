@@ -15,6 +15,7 @@ Task<ToolResult> Tools::call(CallContext context, std::string name, json::object
   if (name == "run_bash") co_return co_await run_bash(std::move(context), std::move(arguments));
   if (name == "fork") co_return co_await fork(std::move(context), std::move(arguments));
   if (name == "merge_into") co_return co_await merge_into(std::move(context), std::move(arguments));
+  if (name == "diff") co_return co_await diff(std::move(context), std::move(arguments));
   if (name == "upload") co_return co_await upload(std::move(context), std::move(arguments));
   if (name == "download") co_return co_await download(std::move(context), std::move(arguments));
   if (name == "list_files") co_return co_await list_files(std::move(context), std::move(arguments));

@@ -44,6 +44,7 @@ class Tools {
   Task<ToolResult> run_python(CallContext context, boost::json::object arguments);
   Task<ToolResult> run_bash(CallContext context, boost::json::object arguments);
   Task<ToolResult> fork(CallContext context, boost::json::object arguments);
+  Task<ToolResult> diff(CallContext context, boost::json::object arguments);
   Task<ToolResult> merge_into(CallContext context, boost::json::object arguments);
   Task<ToolResult> upload(CallContext context, boost::json::object arguments);
   Task<ToolResult> download(CallContext context, boost::json::object arguments);

@@ -1,9 +1,9 @@
-// fork and merge_into.
+// fork, merge_into and diff.
 #include <fmt/format.h>
 
-#include <boost/json/serialize.hpp>
 #include <utility>
 
+#include "api/changes_json.h"
 #include "api/mcp/tools.h"
 #include "api/withdrawal.h"
 #include "base/utf8.h"
@@ -42,6 +42,29 @@ std::string told_left(const json::object& not_copied) {
     add(fmt::format("threads of the Python session: {}", threads->get_int64()));
   add(told_names(not_copied, "processes", "background processes"));
   add(told_names(not_copied, "descriptors", "sockets and pipes, which are reset in the children"));
+  return text;
+}
+
+// "+ added", "- removed", "~ modified", and the text where there is one; cut as output is.
+std::string told_diff(const changes::Diff& diff, const std::string& id, const std::string& other) {
+  constexpr std::size_t kMostText = 20'000;
+  std::string text = fmt::format("what {} has against {}:\n", other, id);
+  std::size_t left = diff.entries.size();
+  for (const auto& entry : diff.entries) {
+    if (text.size() > kMostText) break;
+    --left;
+    const char mark = !entry.before ? '+' : !entry.after ? '-' : '~';
+    text += fmt::format("{} {}", mark, to_utf8(entry.path));
+    if (entry.before && entry.after && entry.before->size != entry.after->size)
+      text += fmt::format(" ({} -> {} bytes)", entry.before->size, entry.after->size);
+    else if (const auto& side = entry.after ? entry.after : entry.before; side->type == changes::Type::kFile)
+      text += fmt::format(" ({} bytes)", side->size);
+    text += '\n';
+    if (entry.text) text += to_utf8(utf8_prefix(*entry.text, kMostText)) + '\n';
+  }
+  if (diff.entries.empty()) text += "nothing differs\n";
+  if (left > 0 || diff.truncated)
+    text += fmt::format("and {}{} more; name narrower paths to see them\n", left, diff.truncated ? " or" : "");
   return text;
 }
 
@@ -103,9 +126,15 @@ Task<ToolResult> Tools::merge_into(CallContext context, json::object object) {
   structured["sandbox_id"] = merged->sandbox.id;
   std::string text;
   if (merged->report) {
-    text = fmt::format("merged the files of {} into {}, whose processes and Python session go on: {}\n",
-                       winner, parent, json::serialize(*merged->report));
-    structured["report"] = std::move(*merged->report);
+    const auto& report = *merged->report;
+    if (!report.applies) co_return failed(Error(ErrorKind::kConflict, "on_conflict: " + conflicts_told(report)));
+    const auto& counts = report.counts;
+    text = fmt::format(
+        "merged the files of {} into {}, whose processes and Python session go on: {} added, {} modified, {} "
+        "of them merged by line, {} deleted, {} renamed, {} conflicts resolved, {} skipped\n",
+        winner, parent, counts.added, counts.modified, counts.merged, counts.deleted, counts.renamed,
+        counts.conflicts, counts.skipped);
+    structured["report"] = report_json(report);
   } else {
     text = fmt::format(
         "merged: {} now has the files, variables and processes that {} had; what it had itself is gone.\n"
@@ -113,6 +142,25 @@ Task<ToolResult> Tools::merge_into(CallContext context, json::object object) {
         parent, winner, winner, parent);
   }
   co_return done(std::move(text), std::move(structured));
+}
+
+Task<ToolResult> Tools::diff(CallContext context, json::object object) {
+  Arguments arguments(object);
+  const std::string id = arguments.require_string("sandbox_id", {"id", "parent_id", "parent"});
+  service::DiffSpec spec;
+  spec.other = arguments.require_string("other_id", {"other", "child_id", "child"});
+  spec.paths = arguments.string_list("paths", {"path"}).value_or(std::vector<std::string>());
+  spec.with_text = arguments.boolean("text").value_or(false);
+  if (const auto read = arguments.finish(); !read) co_return failed(read.error());
+  if (auto why = missing(context, id)) co_return std::move(*why);
+  if (auto why = missing(context, spec.other, "other_id")) {
+    why->failure = std::string(name_of(ErrorKind::kNotFound));
+    co_return std::move(*why);
+  }
+  const std::string other = spec.other;
+  const auto found = co_await sandboxes_->diff(context.caller, id, std::move(spec));
+  if (!found) co_return failed(found.error());
+  co_return done(told_diff(*found, id, other), diff_json(*found));
 }
 
 }  // namespace warren::api::mcp

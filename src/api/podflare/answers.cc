@@ -6,6 +6,7 @@
 
 #include "api/credentials.h"
 #include "api/failure.h"
+#include "api/changes_json.h"
 #include "base/base64.h"
 #include "base/utf8.h"
 
@@ -32,14 +33,6 @@ json::object sandbox_object(const service::SandboxInfo& info) {
   object["created_at"] = to_rfc3339(info.created_at);
   object["expires_at"] = to_rfc3339(info.expires_at);
   return object;
-}
-
-// Paths and names are bytes: those that are not UTF-8 go as `key`_base64.
-void put_bytes(json::object& object, std::string_view key, std::string_view bytes) {
-  if (is_utf8(bytes))
-    object[key] = bytes;
-  else
-    object[std::string(key) + "_base64"] = encode_base64(bytes);
 }
 
 }  // namespace

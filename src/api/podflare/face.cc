@@ -116,7 +116,6 @@ void add_routes(http::Router& router, Authenticate authenticate, service::Sandbo
 
   using Later = std::pair<const char*, const char*>;
   for (const auto& [method, pattern] : {
-           Later{"GET", "/v1/sandboxes/{id}/diff/{other}"},
            Later{"PUT", "/v1/sandboxes/{id}/egress"},
            Later{"POST", "/v1/sandboxes/{id}/ports"},
            Later{"GET", "/v1/sandboxes/{id}/ports"},

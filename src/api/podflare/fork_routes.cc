@@ -1,7 +1,8 @@
-// What has to do with two sandboxes: copies of one, and one in another's place.
+// What has to do with two sandboxes: copies of one, one in another's place, and what differs.
 #include <boost/json/serialize.hpp>
 #include <memory>
 
+#include "api/changes_json.h"
 #include "api/podflare/answers.h"
 #include "api/podflare/requests.h"
 #include "api/podflare/routes.h"
@@ -46,7 +47,21 @@ Task<Result<http::Response>> merge(std::shared_ptr<Face> face, service::Caller c
       co_await face->sandboxes.merge(std::move(caller), request.params.at("id"), std::move(*spec));
   if (!merged) co_return std::unexpected(merged.error());
   if (!merged->report) co_return no_content();
-  co_return http::json_response(200, boost::json::serialize(*merged->report) + "\n");
+  const auto& report = *merged->report;
+  if (report.applies) co_return http::json_response(200, boost::json::serialize(report_json(report)) + "\n");
+  boost::json::object refusal;
+  refusal["error"] = conflicts_told(report);
+  refusal["report"] = report_json(report);
+  co_return http::json_response(409, boost::json::serialize(refusal) + "\n");
+}
+
+Task<Result<http::Response>> diff(std::shared_ptr<Face> face, service::Caller caller, http::Request& request) {
+  auto spec = read_diff(request.query);
+  if (!spec) co_return std::unexpected(std::move(spec).error());
+  spec->other = request.params.at("other");
+  const auto found = co_await face->sandboxes.diff(std::move(caller), request.params.at("id"), std::move(*spec));
+  if (!found) co_return std::unexpected(found.error());
+  co_return http::json_response(200, boost::json::serialize(diff_json(*found)) + "\n");
 }
 
 }  // namespace
@@ -54,6 +69,7 @@ Task<Result<http::Response>> merge(std::shared_ptr<Face> face, service::Caller c
 void add_fork_routes(http::Router& router, const std::shared_ptr<Face>& face) {
   add_route(router, face, "POST", "/v1/sandboxes/{id}/fork", fork);
   add_route(router, face, "POST", "/v1/sandboxes/{id}/merge_into/{winner}", merge);
+  add_route(router, face, "GET", "/v1/sandboxes/{id}/diff/{other}", diff);
 }
 
 }  // namespace warren::api::podflare

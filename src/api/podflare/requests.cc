@@ -128,4 +128,19 @@ Result<TerminalSize> read_terminal_size(std::string_view body) {
   return TerminalSize{static_cast<int>(*rows), static_cast<int>(*columns)};
 }
 
+Result<service::DiffSpec> read_diff(const std::vector<std::pair<std::string, std::string>>& query) {
+  service::DiffSpec spec;
+  for (const auto& [name, value] : query) {
+    if (name == "paths") {
+      spec.paths.push_back(value);
+    } else if (name == "text" && (value.empty() || value == "true" || value == "1")) {
+      spec.with_text = true;
+    } else if (name != "text" || (value != "false" && value != "0")) {
+      return fail(ErrorKind::kInvalid, name == "text" ? "text: expected true or false"
+                                                      : "expected the parameters paths and text only");
+    }
+  }
+  return spec;
+}
+
 }  // namespace warren::api::podflare

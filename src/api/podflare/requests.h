@@ -47,4 +47,7 @@ struct TerminalSize {
 // POST /v1/sandboxes/:id/terminals/:terminal/resize.
 Result<TerminalSize> read_terminal_size(std::string_view body);
 
+// ?paths=… (as often as there are paths) and ?text.
+Result<service::DiffSpec> read_diff(const std::vector<std::pair<std::string, std::string>>& query);
+
 }  // namespace warren::api::podflare

@@ -8,7 +8,9 @@ add_library(
   namespace/disk_space.cc
   namespace/inside.cc
   namespace/namespace_driver.cc
-  namespace/namespace_driver_fork.cc namespace/namespace_driver_stock.cc namespace/stock.cc
+  namespace/namespace_driver_changes.cc
+  namespace/namespace_driver_fork.cc
+  namespace/namespace_driver_stock.cc
   namespace/overlay_probe.cc
   namespace/pool.cc
   namespace/pool_btrfs.cc
@@ -17,6 +19,7 @@ add_library(
   namespace/runners.cc
   namespace/slots.cc
   namespace/start.cc
+  namespace/stock.cc
   namespace/sweeper.cc
   namespace/tear_down.cc
   namespace/twin/inspection.cc
@@ -25,7 +28,7 @@ add_library(
   namespace/twin/settle.cc
   namespace/twin/twin_fork.cc
   namespace/upper.cc)
-target_link_libraries(warren_namespace_driver PUBLIC warren_runtime_waiting warren_linux warren_base)
+target_link_libraries(warren_namespace_driver PUBLIC warren_runtime_waiting warren_changes warren_linux warren_base)
 
 # Executed by descriptor in roots without libraries of ours, so static and bare of sanitizers.
 add_executable(stub_agent namespace/testing/stub_agent.cc)

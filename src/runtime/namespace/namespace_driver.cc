@@ -89,6 +89,9 @@ Result<void> NamespaceDriver::prepare() {
   auto session_filter = linux_::SeccompFilter::for_session();
   if (!session_filter) return fail(session_filter.error());
   session_filter_ = std::make_unique<linux_::SeccompFilter>(std::move(*session_filter));
+  auto workers = changes::Workers::prepare();
+  if (!workers) return fail(workers.error());
+  workers_.emplace(std::move(*workers));
   auto agent = load_agent(options_.agent);
   if (!agent) return fail(agent.error());
   agent_ = std::move(*agent);

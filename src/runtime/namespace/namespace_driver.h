@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@
 
 #include "base/task.h"
 #include "base/unique_fd.h"
+#include "changes/worker.h"
 #include "linux/cgroup.h"
 #include "linux/syscall_filter.h"
 #include "runtime/driver.h"
@@ -76,6 +78,8 @@ class NamespaceDriver final : public Driver {
   Task<Result<void>> create(SandboxSpec spec) override;
   Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) override;
   Result<void> replace(const std::string& id, const std::string& winner) override;
+  Result<UniqueFd> compare(const CompareSpec& spec) override;
+  Result<UniqueFd> plan_merge(const MergeSpec& spec) override;
   Result<UniqueFd> connect(std::string_view id) override;
   Task<Result<void>> destroy(std::string id) override;
   Result<void> freeze(std::string_view id) override;
@@ -150,6 +154,13 @@ class NamespaceDriver final : public Driver {
   Task<void> fill_stock();
   void sort_out_stock();
 
+  // See namespace_driver_changes.cc.
+  struct Layers;
+  Result<Layers> layers_of(const Sandbox& sandbox) const;
+  Result<Layers> layers_of(const FileState& state, const Sandbox& on_the_template_of) const;
+  Result<UniqueFd> begin(const changes::Job& job);
+  Task<void> see_to_its_end(changes::Worker worker);
+
   // See namespace_driver_fork.cc.
   struct Copied;
   struct ForkChild;
@@ -179,6 +190,8 @@ class NamespaceDriver final : public Driver {
   std::unique_ptr<Runners> runners_;
   Stock stock_;
   bool is_restocking_ = false;
+  std::optional<changes::Workers> workers_;
+  std::size_t working_ = 0;
   std::size_t making_ = 0;  // creates and forks that are under way
   std::map<std::string, Clock::time_point, std::less<>> warm_again_;
   std::map<std::string, std::shared_ptr<Sandbox>, std::less<>> sandboxes_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "runtime/namespace/disk_space.h"
 
 namespace warren::runtime {
@@ -45,6 +46,9 @@ class Pool {
   // A new upper like the snapshot `from`, in which a sandbox called `hostname` goes on.
   virtual Result<std::filesystem::path> copy(const std::string& from, const std::string& name,
                                              std::uint64_t limit_bytes, const std::string& hostname) = 0;
+
+  // The upper's files, as overlayfs keeps them (data/).
+  virtual Result<UniqueFd> open_files(const std::string& name) const = 0;
 
   // Removes it; one that is not there is no failure. It is out of sight at once and
   // quickly, whatever is in it; its blocks are freed later.

@@ -53,6 +53,11 @@ class BtrfsPool final : public Pool {
     return fail(std::move(fitted.error()));
   }
 
+  Result<UniqueFd> open_files(const std::string& name) const override {
+    WARREN_TRY(check_name(name));
+    return open_folder(place_.uppers() / name / "data");
+  }
+
   Result<void> remove(const std::string& name) override {
     WARREN_TRY(check_name(name));
     std::uint64_t id = 0;

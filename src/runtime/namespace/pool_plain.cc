@@ -38,6 +38,11 @@ class PlainPool final : public Pool {
     return fail(ErrorKind::kUnavailable, "sandboxes can be forked in a pool on btrfs only");
   }
 
+  Result<UniqueFd> open_files(const std::string& name) const override {
+    WARREN_TRY(check_name(name));
+    return open_folder(place_.uppers() / name / "data");
+  }
+
   Result<void> remove(const std::string& name) override {
     WARREN_TRY(check_name(name));
     return sweeper_->take(place_.uppers() / name, name);

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -28,9 +29,15 @@ namespace warren::runtime {
 struct FileState {
   std::string upper;
   Pool* pool = nullptr;
+  std::int64_t taken_ns = 0;  // since 1970
 
   FileState() = default;
-  FileState(std::string name, Pool& in) : upper(std::move(name)), pool(&in) {}
+  FileState(std::string name, Pool& in)
+      : upper(std::move(name)),
+        pool(&in),
+        taken_ns(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                     std::chrono::system_clock::now().time_since_epoch())
+                     .count()) {}
   FileState(const FileState&) = delete;
   FileState& operator=(const FileState&) = delete;
   ~FileState() {

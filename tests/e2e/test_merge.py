@@ -14,7 +14,7 @@ BOUND = 60
 NO_STOCK = {"stock": 0}
 
 
-def status(client, parent, winner, **body):
+def status(client, parent, winner, /, **body):
     answer = client.request("POST", f"{parent.path}/merge_into/{winner.id}", body)
     if answer.status != 204:
         assert answer.error()

@@ -307,8 +307,8 @@ TEST_F(FaceTest, MergesOneSandboxIntoAnother) {
 }
 
 TEST_F(FaceTest, TellsWhatDiffers) {
-  const auto parent = make_sandbox();
-  const auto child = make_sandbox();
+  const auto parent = make();
+  const auto child = make();
   const std::string line = "GET /v1/sandboxes/" + parent + "/diff/" + child;
   changes::DiffEntry added;
   added.path = "/root/new";

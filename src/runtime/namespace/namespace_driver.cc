@@ -249,7 +249,8 @@ Task<void> NamespaceDriver::warm(std::string template_name) {
   not_before = Clock::now() + kWarming;
   const auto done = std::make_shared<Event>();
   warming_[template_name] = done;
-  co_await make_warm(template_name, *root);
+  auto making = make_warm(template_name, *root);
+  co_await std::move(making);
   warming_.erase(template_name);
   done->set();
 }
@@ -265,13 +266,17 @@ Task<void> NamespaceDriver::make_warm(std::string template_name, fs::path root) 
   // What its copies cost is charged to it, and it runs nobody's code.
   spec.limits.memory_bytes = 0;
   spec.template_name = template_name;
-  auto made = co_await make(std::move(spec), root);
+  auto making = make(std::move(spec), root);
+  auto made = co_await std::move(making);
   Result<void> warmed;
-  if (made)
-    warmed = co_await runners_->warm(
-        *made, root, options_.template_imports ? options_.template_imports(template_name) : std::vector<std::string>());
-  else
+  if (made) {
+    std::vector<std::string> imports;
+    if (options_.template_imports) imports = options_.template_imports(template_name);
+    auto warming = runners_->warm(*made, root, std::move(imports));
+    warmed = co_await std::move(warming);
+  } else {
     warmed = fail(made.error());
+  }
   if (warmed) {
     warm_again_.erase(template_name);
     log::info("template {}: warm", template_name);

@@ -15,6 +15,8 @@ import stat
 import sys
 import threading
 
+from .left_behind import LeftBehind
+
 # Files that have no name any more travel in memory up to this size altogether.
 _MOST_UNNAMED = 64 << 20
 _MODE_FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_SYNC
@@ -35,6 +37,7 @@ class Luggage:
             self._folder = None  # it is gone
         self._handlers = {s: signal.getsignal(s) for s in _SIGNALS}
         self._random = random.getstate() if keep_random else None
+        self._left_behind = LeftBehind()
         self._unnamed = _MOST_UNNAMED
         self._files = []
         dead = []
@@ -95,6 +98,7 @@ class Luggage:
                     pass
         for packed in self._files:
             packed.open()
+        self._left_behind.tell()
         self._draw_anew()
 
     def _draw_anew(self):

@@ -147,3 +147,42 @@ def test_openssl_draws_other_numbers_than_its_parent(tmp_path):
         "answer['drawn'] = ssl.RAND_bytes(8).hex()",
     )
     assert len(answer["drawn"]) == 16
+
+
+def test_a_pool_whose_threads_are_gone_says_so(tmp_path):
+    answer, _ = moved(
+        tmp_path,
+        before="""
+        import time
+        from concurrent.futures import ThreadPoolExecutor
+        pool = ThreadPoolExecutor(1)
+        running = pool.submit(time.sleep, 2)
+        queued = pool.submit(abs, -1)
+        while not running.running(): time.sleep(0.01)
+        """,
+        after="""
+        answer["said"] = []
+        for attempt in (lambda: pool.submit(abs, -2), lambda: running.result(5), lambda: queued.result(5)):
+            try: attempt()
+            except Exception as error: answer["said"].append(type(error).__name__ + ": " + str(error))
+        with ThreadPoolExecutor(1) as new: answer["new"] = new.submit(abs, -3).result(5)
+        """)
+    assert answer["new"] == 3
+    assert len(answer["said"]) == 3 and all("BrokenThreadPool" in one and "forked" in one for one in answer["said"]), answer
+
+
+def test_a_process_that_is_not_here_has_not_ended_well(tmp_path):
+    answer, _ = moved(
+        tmp_path,
+        before="""
+        import subprocess
+        from _warren_repl.left_behind import follow_processes
+        follow_processes()
+        ended = subprocess.Popen(["true"]); ended.wait()
+        lives = subprocess.Popen(["sleep", "3"])
+        """,
+        after="""
+        answer["codes"] = [ended.poll(), lives.poll(), lives.wait()]
+        answer["new"] = subprocess.run(["false"]).returncode
+        """)
+    assert answer == {"codes": [0, -9, -9], "new": 1}

@@ -9,6 +9,7 @@ from collections import deque
 
 from . import bundle, commands, figures, stdio
 from .channel import Channel
+from .left_behind import follow_processes
 from .luggage import Luggage
 from .output import Attribution, follow_children, follow_threads, open_stream, owner
 from .shell import KEPT_INPUTS, Shell
@@ -33,6 +34,7 @@ class Runner:
         stdio.by_line()
         follow_threads()
         follow_children(self._attribution)
+        follow_processes()
         os.system = commands.system
         self._call = None  # the id of the running call
         self._result = None  # its "result" message, which goes out with "done"

@@ -161,7 +161,8 @@ Result<void> run_runtime(RuntimeOptions options) {
   NamespaceOptions namespaces{.home = options.home,
                               .agent = options.agent,
                               .guest_layer = options.guest_layer,
-                              .template_root = std::move(options.template_root)};
+                              .template_root = std::move(options.template_root),
+                              .template_imports = std::move(options.template_imports)};
   namespaces.stock = options.stock;
   if (options.pool_bytes != 0) namespaces.pool_bytes = options.pool_bytes;
   if (options.floor_bytes != 0) namespaces.floor_bytes = options.floor_bytes;

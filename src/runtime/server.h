@@ -22,6 +22,7 @@ struct RuntimeOptions {
   uid_t server_uid = 0;               // whoever connects must be this user
   std::filesystem::path agent;        // the agent's binary
   std::filesystem::path guest_layer;  // Warren's own files for every sandbox; empty: none
+  std::function<std::vector<std::string>(std::string_view name)> template_imports;
   std::size_t stock = 4;              // sandboxes of a kind that are kept ready
   std::uint64_t pool_bytes = 0;       // how large the pool may grow; 0: the default
   // No sandbox is made while the disk has less free than that; 0: the default.

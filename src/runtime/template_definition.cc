@@ -23,6 +23,7 @@ struct File {
   std::optional<std::string> base;
   std::vector<std::string> packages;
   std::map<std::string, std::string> files;
+  std::vector<std::string> imports;
 };
 
 bool all_of(std::string_view text, std::string_view extra) {
@@ -64,6 +65,30 @@ Result<void> read_packages(const toml::node& node, File& file) {
   return {};
 }
 
+// "numpy", "matplotlib.pyplot".
+bool is_module_name(std::string_view text) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  bool begins = true;  // a part of it
+  for (const char c : text) {
+    if (!is_letter(c) && (begins || (!is_digit(c) && c != '.'))) return false;
+    begins = c == '.';
+  }
+  return !begins && text.size() <= 128;
+}
+
+Result<void> read_imports(const toml::node& node, File& file) {
+  const toml::array* array = node.as_array();
+  if (!array) return fail(ErrorKind::kInvalid, "\"imports\" must be a list of Python modules");
+  for (const toml::node& element : *array) {
+    auto name = element.value_exact<std::string>();
+    if (!name || !is_module_name(*name))
+      return fail(ErrorKind::kInvalid, "\"imports\" has an entry that is no Python module's name");
+    file.imports.push_back(*name);
+  }
+  return {};
+}
+
 Result<void> read_files(const toml::node& node, File& file) {
   const toml::table* table = node.as_table();
   if (!table) return fail(ErrorKind::kInvalid, "\"files\" must be a table from path to content");
@@ -84,10 +109,11 @@ Result<void> read_files(const toml::node& node, File& file) {
 Result<void> read_entry(std::string_view key, const toml::node& node, File& file) {
   if (key == "packages") return read_packages(node, file);
   if (key == "files") return read_files(node, file);
+  if (key == "imports") return read_imports(node, file);
   if (key != "description" && key != "suite" && key != "extends")
     return fail(
         ErrorKind::kInvalid,
-        fmt::format("unknown entry \"{}\"; there are description, suite, extends, packages and files", key));
+        fmt::format("unknown entry \"{}\"; there are description, suite, extends, packages, imports and files", key));
   auto text = string_of(node, key);
   if (!text) return fail(std::move(text).error());
   if (key == "description") {
@@ -157,6 +183,7 @@ Result<TemplateDefinition> read_template_definition(const std::filesystem::path&
     if (depth == 0) definition.description = file->description;
     if (definition.suite.empty()) definition.suite = file->suite.value_or(std::string());
     packages.insert(file->packages.begin(), file->packages.end());
+    definition.imports.insert(definition.imports.begin(), file->imports.begin(), file->imports.end());
     definition.files.merge(file->files);  // what is there already, from nearer by, stays
     next = file->base;
   }

@@ -4,6 +4,7 @@
 //   suite = "bookworm"           the Debian release; taken from the base if it extends one
 //   extends = "default"          the base: its packages and files come first
 //   packages = ["python3", …]    Debian packages, installed without what they recommend
+//   imports = ["numpy", …]       modules that its Python sessions have imported before they begin
 //   [files]                      written last, owned by root, mode 0644
 //   "/etc/pip.conf" = "…"
 //
@@ -26,9 +27,10 @@ struct TemplateDefinition {
   std::string suite;
   std::vector<std::string> packages;         // of the whole chain, sorted, each once
   std::map<std::string, std::string> files;  // absolute path → content
+  std::vector<std::string> imports;          // of the whole chain, the base's first
 
   // Of everything that the built root file system depends on, and of the version of
-  // the way it is built: 16 hex digits. Not of the description.
+  // the way it is built: 16 hex digits. Not of the description and the imports.
   std::string digest() const;
 };
 

@@ -72,6 +72,11 @@ Result<fs::path> Templates::root_of(std::string_view name) const {
               fmt::format("template \"{}\" is not built; `warren template build {}` builds it", name, name));
 }
 
+std::vector<std::string> Templates::imports_of(std::string_view name) const {
+  auto definition = read_template_definition(definitions_, name);
+  return definition ? std::move(definition->imports) : std::vector<std::string>();
+}
+
 std::vector<TemplateInfo> Templates::list() const {
   std::vector<TemplateInfo> out;
   std::error_code error;

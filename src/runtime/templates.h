@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,9 @@ class Templates {
   // The root file system of the template as defined now. kNotFound: no such template;
   // kInvalid: not a name, or a broken definition; kConflict: not built yet.
   Result<std::filesystem::path> root_of(std::string_view name) const;
+
+  // What its sessions have imported; nothing if it cannot be read.
+  std::vector<std::string> imports_of(std::string_view name) const;
 
   // Every definition that can be read, by name.
   std::vector<TemplateInfo> list() const;

@@ -57,6 +57,18 @@ json::object not_copied_of(const json::object& close) {
   return left;
 }
 
+// While a sandbox is being forked.
+class Turn {
+ public:
+  explicit Turn(LiveSandbox& sandbox) : sandbox_(sandbox) { sandbox_.forking = std::make_shared<Signal>(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() { std::exchange(sandbox_.forking, nullptr)->set(); }
+
+ private:
+  LiveSandbox& sandbox_;
+};
+
 bool has(const json::object& notice, std::string_view name) { return notice.if_contains(name) != nullptr; }
 
 // Waits until the agent holds the session at the point before its fork.
@@ -199,6 +211,11 @@ Task<Result<json::object>> Lifecycle::copy(Admitted& parent, std::shared_ptr<For
   request["op"] = "fork";
   request["keep_random"] = order->spec.keep_random;
   const auto sandbox = parent.sandbox;
+  // The agent has a queue too, but lets the next one in when the session has forked, which is
+  // before the children are made.
+  while (const auto other = sandbox->forking) co_await other->wait(kLongest);
+  if (order->withdrawn) co_return fail(ErrorKind::kCancelled, "the caller withdrew");
+  const Turn turn(*sandbox);
   auto stream = co_await links_->open(sandbox, std::move(request));
   if (!stream) co_return fail(std::move(stream).error());
   order->held = *stream;

@@ -143,6 +143,32 @@ TEST_F(ForkingTest, ForksUnderWayCountAgainstTheLimit) {
   EXPECT_EQ(second->answer->error().kind(), ErrorKind::kLimited);
 }
 
+TEST_F(ForkingTest, OneForkAtATime) {
+  const SandboxInfo parent = create();
+  const auto first = begin(parent);
+  const auto second = begin(parent);
+  const auto third = begin(parent);
+  EXPECT_EQ(machine(parent).connections.back()->streams.size(), 1U);
+  second->client_goes_away();
+  settle();
+  ASSERT_TRUE(second->answer && !*second->answer);
+  runtime_->shut_gate();
+  machine(parent).stream()->notice(R"({"holding":true})");
+  machine(parent).stream()->close(R"({"not_copied":{}})");
+  settle();
+  EXPECT_EQ(machine(parent).connections.back()->streams.size(), 1U);
+  runtime_->open_gate();
+  settle();
+  ASSERT_TRUE(first->answer && *first->answer);
+  EXPECT_FALSE(third->answer);
+  ASSERT_EQ(machine(parent).connections.back()->streams.size(), 2U);
+  machine(parent).stream()->notice(R"({"holding":true})");
+  machine(parent).stream()->close(R"({"not_copied":{}})");
+  settle();
+  ASSERT_TRUE(third->answer && *third->answer);
+  expect_nothing_but(3);
+}
+
 TEST_F(ForkingTest, AForkThatFailsLeavesNoChild) {
   const SandboxInfo parent = create();
   runtime_->fork_error = Error(ErrorKind::kNoSpace, "the pool is full");

@@ -37,6 +37,8 @@ struct LiveSandbox {
   std::uint64_t watched = 0;
   // Why the last one was given up, if the agent did not end it.
   std::string dropped_because;
+  // While it is being forked: set when that has ended. One fork at a time.
+  std::shared_ptr<Signal> forking;
   // While another sandbox is put into this one's place: set when that has been decided.
   std::shared_ptr<Signal> merging;
   // What ended its calls when it went, if there is more to say than that it did.

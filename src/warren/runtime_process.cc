@@ -40,6 +40,7 @@ Result<void> run_runtime_process(const Config& config) {
   options.pool_bytes = config.pool_bytes;
   options.stock = config.stock;
   options.template_root = [templates](std::string_view name) { return templates->root_of(name); };
+  options.template_imports = [templates](std::string_view name) { return templates->imports_of(name); };
   options.templates = [templates] { return templates->list(); };
   return runtime::run_runtime(std::move(options));
 }

@@ -11,6 +11,8 @@ import host
 from warren_client import ApiError, eventually
 
 BOUND = 60
+# So that the sandboxes that there are can be counted.
+NO_STOCK = {"stock": 0}
 
 
 def test_children_have_what_the_parent_has_and_go_their_own_ways(sandbox, fork):
@@ -284,7 +286,7 @@ def test_the_end_of_an_ancestor_touches_no_descendant(make_sandbox, fork):
 # What fails.
 
 def test_a_fork_that_fails_half_way_leaves_no_half_child(start_server):
-    warren = start_server(sandboxes={"max_per_account": 6})
+    warren = start_server(sandboxes={"max_per_account": 6}, runtime=NO_STOCK)
     client = warren.client
     parent = client.create()
     parent.python_ok("x = 1")
@@ -297,7 +299,7 @@ def test_a_fork_that_fails_half_way_leaves_no_half_child(start_server):
 
 def test_a_fork_whose_children_do_not_all_start_leaves_none(start_server):
     """New agents are killed as soon as they are seen."""
-    warren = start_server()
+    warren = start_server(runtime=NO_STOCK)
     client = warren.client
     parent = client.create()
     parent.python_ok("x = 1")
@@ -337,10 +339,12 @@ def test_a_session_that_has_just_died_is_forked_as_a_fresh_one(sandbox, fork):
     sandbox.works()
 
 
-def test_the_fork_of_a_dead_sandbox_is_refused(warren, client, make_sandbox):
-    one = make_sandbox()
+def test_the_fork_of_a_dead_sandbox_is_refused(start_server):
+    warren = start_server(runtime=NO_STOCK)
+    client = warren.client
+    one = client.create()
     known = {p.pid for p in warren.agents()}
-    other = make_sandbox()
+    other = client.create()
     agent, = {p.pid for p in warren.agents()} - known
     os.kill(agent, 9)
     eventually(lambda: other.refresh()["state"] == "dead", BOUND, "its death")
@@ -352,7 +356,7 @@ def test_the_fork_of_a_dead_sandbox_is_refused(warren, client, make_sandbox):
 
 
 def test_nothing_is_left_of_forks(start_server):
-    warren = start_server()
+    warren = start_server(runtime=NO_STOCK)
     client = warren.client
     client.create().destroy()
     uppers, cgroups = warren.uppers(), len(warren.cgroup_folders())

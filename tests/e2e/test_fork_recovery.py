@@ -11,6 +11,8 @@ import host
 from warren_client import eventually
 
 BOUND = 90
+# So that the sandboxes that there are can be counted.
+NO_STOCK = {"stock": 0}
 
 
 def branch_for_ever(client, stop, failures):
@@ -32,20 +34,23 @@ def branch_for_ever(client, stop, failures):
 
 @pytest.mark.parametrize("role", ["server", "runtime"])
 def test_killed_in_the_middle_of_forks_nothing_is_left(start_server, role):
-    warren = start_server()
+    warren = start_server(runtime=NO_STOCK)
     client = warren.client
     client.create().destroy()
     uppers, cgroups = warren.uppers(), len(warren.cgroup_folders())
+
+    def held():
+        return len([p for p in host.processes().values() if p.parent == warren.runtime_pid and p.state in "tT"])
+
+    held_before = held()
     stop, failures = threading.Event(), []
     workers = [threading.Thread(target=branch_for_ever, args=(client, stop, failures)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    seen = set()
     try:
         for pause in (0.7, 1.3, 0.4, 1.1, 0.9):
             time.sleep(pause)
             old = warren.child(role)
-            seen |= {p.key for p in host.descendants(warren.runtime_pid)}
             warren.look()
             os.kill(old, signal.SIGKILL)
             eventually(lambda: warren.child(role) != old, BOUND, f"a new {role}")
@@ -63,7 +68,11 @@ def test_killed_in_the_middle_of_forks_nothing_is_left(start_server, role):
             parent = client.create()
         except Exception:
             return False
-        parent.python_ok("x = 1")
+        # One that was made before the new runtime's templates were warm cannot be forked.
+        is_fork = parent.python_ok("import os; x = 1; print(os.getppid())") == "0\n"
+        if not is_fork:
+            parent.destroy()
+            return False
         child, = parent.fork()
         assert child.python_ok("print(x)") == "1\n"
         child.destroy()
@@ -74,13 +83,11 @@ def test_killed_in_the_middle_of_forks_nothing_is_left(start_server, role):
     eventually(lambda: not warren.agents(), BOUND, "no orphan")
     eventually(lambda: warren.uppers() == uppers, BOUND, "no orphaned subvolume")
     eventually(lambda: len(warren.cgroup_folders()) <= cgroups, BOUND, "no orphaned cgroup")
-    # Of the fresh runtime's children none is stopped but the templates' keepers.
-    stopped = [p for p in host.processes().values() if p.parent == warren.runtime_pid and p.state in "tT"]
-    assert len(stopped) <= len(warren.templates_sandboxes()), stopped
+    eventually(lambda: held() <= held_before, BOUND, "no keeper but the templates'")
 
 
 def test_children_that_were_told_of_survive_the_server_s_death(start_server):
-    warren = start_server()
+    warren = start_server(runtime=NO_STOCK)
     client = warren.client
     parent = client.create()
     parent.python_ok("x = 1")

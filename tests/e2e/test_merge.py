@@ -10,9 +10,11 @@ import pytest
 from warren_client import eventually
 
 BOUND = 60
+# So that the sandboxes that there are can be counted.
+NO_STOCK = {"stock": 0}
 
 
-def status(client, parent, winner, **body):
+def status(client, parent, winner, /, **body):
     answer = client.request("POST", f"{parent.path}/merge_into/{winner.id}", body)
     if answer.status != 204:
         assert answer.error()
@@ -41,7 +43,7 @@ def test_the_parent_s_id_has_the_winner_s_state(sandbox, fork, client):
 
 
 def test_the_losers_machine_is_gone(start_server):
-    warren = start_server()
+    warren = start_server(runtime=NO_STOCK)
     client = warren.client
     client.create().destroy()
     uppers, cgroups = warren.uppers(), len(warren.cgroup_folders())
@@ -158,7 +160,7 @@ def test_a_fork_and_a_merge_at_once(sandbox, fork, client):
 
 
 def test_the_merge_outlives_the_server_and_is_remembered(start_server):
-    warren = start_server()
+    warren = start_server(runtime=NO_STOCK)
     client = warren.client
     parent = client.create(name="kept")
     parent.python_ok("x = 1")

@@ -263,7 +263,7 @@ TEST_F(EndpointTest, AnUnknownMethodIsAnsweredInBand) {
   const Answer answer = post(R"({"jsonrpc":"2.0","id":1,"method":"prompts/list"})");
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.parsed().at("error").at("code"), json::value(-32601));
-  EXPECT_EQ(post(call("diff", {})).parsed().at("error").at("code"), json::value(-32602));
+  EXPECT_EQ(post(call("expose_port", {})).parsed().at("error").at("code"), json::value(-32602));
 }
 
 TEST_F(EndpointTest, ABatchIsAnsweredByABatch) {
@@ -456,12 +456,37 @@ TEST_F(EndpointTest, AMergeTellsWhoseIdLivesOn) {
   on_server([&] { EXPECT_EQ(sandboxes_->merged.winner, winner); });
 
   const std::string other = make_sandbox();
-  on_server([this] { sandboxes_->report = json::object{{"changed", 2}}; });
+  on_server([this] { sandboxes_->report.emplace().counts.modified = 2; });
   const json::value files =
       post(call("merge_into", {{"parent_id", parent}, {"winner_id", other}, {"mode", "files"}}))
           .parsed()
           .at("result");
-  EXPECT_EQ(files.at("structuredContent").at("report").at("changed"), json::value(2));
+  EXPECT_EQ(files.at("structuredContent").at("report").at("counts").at("modified"), json::value(2));
+  on_server([this] { sandboxes_->report->applies = false; });
+  const json::value refused =
+      post(call("merge_into", {{"parent_id", parent}, {"winner_id", other}, {"mode", "files"}}))
+          .parsed()
+          .at("result");
+  EXPECT_EQ(refused.at("isError"), json::value(true));
+}
+
+TEST_F(EndpointTest, ADiffTellsWhatDiffers) {
+  const std::string parent = make_sandbox();
+  const std::string child = make_sandbox();
+  on_server([this] {
+    changes::DiffEntry added;
+    added.path = "/root/new";
+    added.after.emplace().size = 7;
+    sandboxes_->difference.entries = {added};
+  });
+  const json::value result =
+      post(call("diff", {{"sandbox_id", parent}, {"other", child}, {"paths", json::array{"/root"}}}))
+          .parsed()
+          .at("result");
+  EXPECT_EQ(result.at("structuredContent").at("added").at(0).at("path"), json::value("/root/new"));
+  const std::string text(result.at("content").at(0).at("text").as_string());
+  EXPECT_NE(text.find("+ /root/new (7 bytes)"), std::string::npos) << text;
+  on_server([&] { EXPECT_EQ(sandboxes_->diffed.other, child); });
 }
 
 TEST_F(EndpointTest, ARunTellsOutputResultImagesAndErrors) {

@@ -285,17 +285,58 @@ TEST_F(FaceTest, MergesOneSandboxIntoAnother) {
   EXPECT_EQ(service_->merged.winner, winner);
   EXPECT_FALSE(service_->merged.mode);
   EXPECT_EQ(ask("POST /v1/sandboxes/" + std::string(kUnknown) + "/merge_into/" + parent).status, 404);
-  service_->report = json::object{{"changed", 3}};
+  service_->report.emplace();
+  service_->report->counts.modified = 3;
+  service_->report->modified = {"/root/a", "/root/\xff"};
   const auto files = ask(line, R"({"mode":"files","on_conflict":"ours"})");
   EXPECT_EQ(files.status, 200);
-  EXPECT_EQ(json::parse(files.body), *service_->report);
+  const auto report = json::parse(files.body);
+  EXPECT_EQ(report.at("applied"), json::value(true));
+  EXPECT_EQ(report.at("counts").at("modified"), json::value(3));
+  EXPECT_EQ(report.at("modified").at(0).at("path"), json::value("/root/a"));
+  EXPECT_TRUE(report.at("modified").at(1).as_object().contains("path_base64"));
   EXPECT_EQ(service_->merged.mode, "files");
   EXPECT_EQ(service_->merged.on_conflict, "ours");
+  service_->report->applies = false;
+  service_->report->counts.conflicts = 1;
+  service_->report->conflicts = {{.path = "/root/c", .reason = "both changed it", .resolved = std::nullopt}};
+  const auto refused = ask(line, R"({"mode":"files"})");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_NE(refused.body.find("/root/c (both changed it)"), std::string::npos) << refused.body;
+  EXPECT_EQ(json::parse(refused.body).at("report").at("applied"), json::value(false));
+}
+
+TEST_F(FaceTest, TellsWhatDiffers) {
+  const auto parent = make();
+  const auto child = make();
+  const std::string line = "GET /v1/sandboxes/" + parent + "/diff/" + child;
+  changes::DiffEntry added;
+  added.path = "/root/new";
+  added.after.emplace().size = 7;
+  changes::DiffEntry changed;
+  changed.path = "/root/old";
+  changed.before.emplace().size = 1;
+  changed.after.emplace().size = 2;
+  changed.text = "-a\n+bc\n";
+  service_->difference.entries = {added, changed};
+  const auto answer = ask(line + "?paths=/root&paths=work&text=true");
+  EXPECT_EQ(answer.status, 200);
+  const auto told = json::parse(answer.body);
+  EXPECT_EQ(told.at("added").at(0).at("size"), json::value(7));
+  EXPECT_EQ(told.at("modified").at(0).at("before").at("size"), json::value(1));
+  EXPECT_EQ(told.at("modified").at(0).at("text"), json::value("-a\n+bc\n"));
+  EXPECT_EQ(told.at("removed").as_array().size(), 0U);
+  EXPECT_EQ(service_->diffed.other, child);
+  EXPECT_EQ(service_->diffed.paths, (std::vector<std::string>{"/root", "work"}));
+  EXPECT_TRUE(service_->diffed.with_text);
+  EXPECT_EQ(ask(line + "?text=maybe").status, 400);
+  EXPECT_EQ(ask(line + "?depth=3").status, 400);
+  EXPECT_EQ(ask("GET /v1/sandboxes/" + std::string(kUnknown) + "/diff/" + child).status, 404);
 }
 
 TEST_F(FaceTest, SaysWhatItDoesNotOffer) {
   for (const auto* line :
-       {"GET /v1/sandboxes/x/diff/y", "PUT /v1/sandboxes/x/egress", "POST /v1/sandboxes/x/ports"}) {
+       {"PUT /v1/sandboxes/x/egress", "POST /v1/sandboxes/x/ports"}) {
     const auto answer = ask(line);
     EXPECT_EQ(answer.status, 404);
     EXPECT_THAT(error_of(answer), HasSubstr("is not offered by this version"));

@@ -30,6 +30,8 @@ constexpr std::size_t kRememberedIds = 65536;
 // may come.
 constexpr Seconds kWarming{120};
 constexpr Seconds kWarmAgain{10};
+// How long a create waits for that.
+constexpr Seconds kWarmPatience{15};
 
 std::string instance_name(const std::filesystem::path& home) {
   std::error_code ignored;
@@ -145,6 +147,11 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
   const auto template_root = options_.template_root(spec.template_name);
   if (!template_root) co_return fail(template_root.error());
   const Making making(making_);
+  // One that is made before its template is warm could never be forked.
+  if (const auto warming = warming_.find(spec.template_name); warming != warming_.end()) {
+    const auto done = warming->second;
+    co_await done->wait(Clock::now() + kWarmPatience);
+  }
   auto sandbox = take_ready(spec, *template_root);
   if (!sandbox) {
     auto made = co_await make(std::move(spec), *template_root);
@@ -188,7 +195,9 @@ Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox,
   if (!entry) return fail(entry.error());
   const auto upper = make_upper(*sandbox);
   if (!upper) return fail(upper.error());
-  sandbox->lineage.push_back(std::make_shared<const FileState>());
+  sandbox->lineage.push_back({.identity = std::make_shared<const int>(),
+                              .taken_ns = 0,
+                              .files = std::make_shared<const FileState>()});
   return start(sandbox, *entry, *upper);
 }
 
@@ -238,6 +247,15 @@ Task<void> NamespaceDriver::warm(std::string template_name) {
   auto& not_before = warm_again_[template_name];
   if (Clock::now() < not_before) co_return;
   not_before = Clock::now() + kWarming;
+  const auto done = std::make_shared<Event>();
+  warming_[template_name] = done;
+  auto making = make_warm(template_name, *root);
+  co_await std::move(making);
+  warming_.erase(template_name);
+  done->set();
+}
+
+Task<void> NamespaceDriver::make_warm(std::string template_name, fs::path root) {
   if (const auto old = runners_->instance_of(template_name)) {
     runners_->forget(template_name);
     tear_down_->begin(old);
@@ -248,12 +266,17 @@ Task<void> NamespaceDriver::warm(std::string template_name) {
   // What its copies cost is charged to it, and it runs nobody's code.
   spec.limits.memory_bytes = 0;
   spec.template_name = template_name;
-  auto made = co_await make(std::move(spec), *root);
+  auto making = make(std::move(spec), root);
+  auto made = co_await std::move(making);
   Result<void> warmed;
-  if (made)
-    warmed = co_await runners_->warm(*made, *root);
-  else
+  if (made) {
+    std::vector<std::string> imports;
+    if (options_.template_imports) imports = options_.template_imports(template_name);
+    auto warming = runners_->warm(*made, root, std::move(imports));
+    warmed = co_await std::move(warming);
+  } else {
     warmed = fail(made.error());
+  }
   if (warmed) {
     warm_again_.erase(template_name);
     log::info("template {}: warm", template_name);

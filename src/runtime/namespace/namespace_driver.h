@@ -50,6 +50,8 @@ struct NamespaceOptions {
   std::filesystem::path agent;        // the agent's binary, statically linked
   std::filesystem::path guest_layer;  // empty: none
   TemplateLookup template_root;
+  // The Python modules that a template's sessions have imported.
+  std::function<std::vector<std::string>(std::string_view name)> template_imports;
   // How large the sparse pool image may grow, see PoolOptions; 0: no image, a plain
   // folder without disk limits.
   std::uint64_t pool_bytes = 200ULL << 30;
@@ -169,6 +171,8 @@ class NamespaceDriver final : public Driver {
   Task<void> finish(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from);
   Task<Result<void>> make_from(ForkChild& child, const Copied& from);
 
+  Task<void> make_warm(std::string template_name, std::filesystem::path root);
+
   // Reaps process 1 when it ends, and says so.
   Task<void> watch(std::shared_ptr<Sandbox> sandbox);
 
@@ -194,6 +198,7 @@ class NamespaceDriver final : public Driver {
   std::size_t working_ = 0;
   std::size_t making_ = 0;  // creates and forks that are under way
   std::map<std::string, Clock::time_point, std::less<>> warm_again_;
+  std::map<std::string, std::shared_ptr<Event>, std::less<>> warming_;  // templates that are being warmed
   std::map<std::string, std::shared_ptr<Sandbox>, std::less<>> sandboxes_;
   std::function<void(const Exit&)> told_;
   bool stopping_ = false;

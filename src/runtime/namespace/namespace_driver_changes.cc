@@ -9,6 +9,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,16 +26,16 @@ constexpr Seconds kLongest{120};
 
 // The state that both come from and that is nearest to them; none if they have nothing but
 // their template in common.
-std::shared_ptr<const FileState> common_state(const Sandbox& a, const Sandbox& b) {
+std::optional<Ancestor> common_state(const Sandbox& a, const Sandbox& b) {
   const auto [in_a, in_b] = std::ranges::mismatch(a.lineage, b.lineage);
   // Not even the first: each was created for itself.
-  if (in_a == a.lineage.begin()) return nullptr;
+  if (in_a == a.lineage.begin()) return std::nullopt;
   // Where they part, the one is what the other was forked from, at that moment; or both were
   // forked from one, and the earlier fork is what they have in common.
   if (in_a == a.lineage.end() && in_b == b.lineage.end()) return a.lineage.back();
   if (in_a == a.lineage.end()) return *in_b;
   if (in_b == b.lineage.end()) return *in_a;
-  return (*in_a)->taken_ns < (*in_b)->taken_ns ? *in_a : *in_b;
+  return in_a->taken_ns < in_b->taken_ns ? *in_a : *in_b;
 }
 
 }  // namespace
@@ -102,7 +103,9 @@ Result<UniqueFd> NamespaceDriver::plan_merge(const MergeSpec& spec) {
   const auto theirs = layers_of(**winner);
   if (!theirs) return fail(theirs.error());
   const auto common = common_state(**parent, **winner);
-  const auto base = common ? layers_of(*common, **parent) : layers_of(FileState(), **parent);
+  if (common && !common->files)
+    return fail(ErrorKind::kConflict, "too many forks lie between the two: what they have in common is not kept");
+  const auto base = common ? layers_of(*common->files, **parent) : layers_of(FileState(), **parent);
   if (!base) return fail(base.error());
   return begin(changes::MergeJob{.base = base->tree(),
                                  .ours = ours->tree(),

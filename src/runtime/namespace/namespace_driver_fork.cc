@@ -31,7 +31,7 @@ constexpr Millis kCopyLimit{2'000};
 // A sandbox at one moment, apart from it.
 struct NamespaceDriver::Copied {
   std::shared_ptr<const FileState> files;
-  std::vector<std::shared_ptr<const FileState>> lineage;  // of the parent
+  std::vector<Ancestor> lineage;  // of the children
   ForkPoint point;         // of the parent's session; its keeper is the copy's
   pid_t keeper = -1;       // of the copy, until the last child takes it
   std::size_t wanted = 0;  // children that still want a keeper
@@ -120,11 +120,16 @@ Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(std
   auto copied = std::make_shared<Copied>();
   copied->point = std::move(*halted);
   copied->wanted = children;
-  copied->lineage = parent->lineage;
   auto done = [&]() -> Result<void> {
     const std::string name = new_sandbox_id();
     WARREN_TRY(pool_->snapshot(parent->machine, name));
     copied->files = std::make_shared<const FileState>(name, *pool_);
+    copied->lineage = parent->lineage;
+    copied->lineage.push_back({.identity = std::make_shared<const int>(),
+                               .taken_ns = copied->files->taken_ns,
+                               .files = copied->files});
+    if (copied->lineage.size() > kKeptAncestors)
+      copied->lineage[copied->lineage.size() - kKeptAncestors - 1].files.reset();
     const auto keeper = runners_->copy(*parent, copied->point, forks_group(instance_));
     if (!keeper) return fail(keeper.error());
     copied->keeper = *keeper;
@@ -152,7 +157,6 @@ Task<Result<void>> NamespaceDriver::make_from(ForkChild& child, const Copied& fr
   const auto upper = make_upper(*sandbox, from.files->upper);
   if (!upper) co_return fail(upper.error());
   sandbox->lineage = from.lineage;
-  sandbox->lineage.push_back(from.files);
   Result<UniqueFd> lead = start(sandbox, child.entry, *upper);
   auto started = co_await await_start(sandbox, std::move(lead));
   co_return started;

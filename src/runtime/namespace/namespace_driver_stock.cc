@@ -40,7 +40,8 @@ Task<void> NamespaceDriver::fill_stock() {
     if (!want || !runners_->is_warm(want->spec.template_name, want->template_root)) break;
     want->spec.id = new_sandbox_id();
     if (!admit(want->spec)) break;
-    auto made = co_await make(std::move(want->spec), std::move(want->template_root));
+    auto making = make(std::move(want->spec), std::move(want->template_root));
+    auto made = co_await std::move(making);
     if (!made) {
       log::debug("no sandbox for the stock: {}", made.error().message());
       break;

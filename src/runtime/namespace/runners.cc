@@ -11,6 +11,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -146,7 +147,8 @@ void Runners::keep(const std::shared_ptr<Sandbox>& sandbox, Twin twin) {
   asio::co_spawn(executor_, watch(sandbox, sandbox->twin), asio::detached);
 }
 
-Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesystem::path root) {
+Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesystem::path root,
+                                    std::vector<std::string> imports) {
   const auto deadline = Clock::now() + kWarmLimit;
   const auto warm = std::make_shared<Warm>();
   warm->root = root;
@@ -165,7 +167,9 @@ Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesyst
   const auto messages = watched(executor_, warm->ends[1].get());
   const auto ready = co_await hear(messages, "ready", deadline);
   if (!ready) co_return ready;
-  auto said = say(control, "{\"op\":\"warm\"}\n");
+  // Names of modules need no escapes.
+  auto said = say(control, fmt::format("{{\"op\":\"warm\",\"imports\":[{}]}}\n",
+                                       imports.empty() ? "" : fmt::format("\"{}\"", fmt::join(imports, "\",\""))));
   if (!said) co_return said;
   const auto warmed = co_await hear(messages, "warmed", deadline);
   if (!warmed) co_return warmed;
@@ -236,17 +240,23 @@ Task<Result<ForkPoint>> Runners::halt(std::shared_ptr<Sandbox> sandbox) {
 }
 
 Task<Result<void>> Runners::freeze(std::shared_ptr<Sandbox> sandbox) {
-  // Tens of milliseconds where much runs, far less elsewhere.
+  // Tens of milliseconds where much runs, a few tenths of one elsewhere.
   constexpr Millis kLimit{1'000};
+  constexpr Millis kAtOnce{1};
+  constexpr std::chrono::microseconds kMoment{50};
   constexpr Millis kBetween{1};
   const std::string group = group_of(*sandbox);
-  const auto deadline = Clock::now() + kLimit;
+  const auto began = Clock::now();
   while (true) {
     const auto frozen = sources_.cgroups.try_freeze(group);
     if (!frozen) co_return fail(frozen.error());
     if (*frozen) co_return Result<void>{};
-    if (Clock::now() >= deadline) break;
-    co_await pause(kBetween);
+    const auto took = Clock::now() - began;
+    if (took >= kLimit) break;
+    if (took < kAtOnce)
+      std::this_thread::sleep_for(kMoment);
+    else
+      co_await pause(kBetween);
   }
   WARREN_TRY_CO(sources_.cgroups.thaw(group));
   co_return fail(ErrorKind::kTimeout, "the sandbox's processes did not stop in time");

@@ -47,6 +47,16 @@ struct FileState {
   }
 };
 
+// A state that a sandbox comes from. Only the last ones are kept for it: a long chain of forks
+// would hold as many snapshots.
+struct Ancestor {
+  std::shared_ptr<const int> identity;     // whose address alone counts
+  std::int64_t taken_ns = 0;
+  std::shared_ptr<const FileState> files;  // none: no longer kept for this sandbox
+  bool operator==(const Ancestor& other) const { return identity == other.identity; }
+};
+inline constexpr std::size_t kKeptAncestors = 32;
+
 struct Sandbox {
   enum class Phase {
     kMaking,
@@ -68,7 +78,7 @@ struct Sandbox {
   // The states of files that it comes from, oldest first: one of its own for a sandbox that
   // was created, and one for each fork on the way. Two sandboxes' last common one is what
   // their files are merged against.
-  std::vector<std::shared_ptr<const FileState>> lineage;
+  std::vector<Ancestor> lineage;
 
   // Each that is set is something to undo.
   std::optional<std::uint32_t> slot;

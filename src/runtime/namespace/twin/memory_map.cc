@@ -15,7 +15,9 @@ namespace warren::runtime {
 namespace {
 
 constexpr std::size_t kMostMappings = 20'000;
-constexpr std::uint64_t kMostPageTables = 64ULL << 20;
+// A kilobyte of page tables maps half a megabyte; what copying them costs holds everybody up.
+constexpr std::uint64_t kLeastPageTables = 16ULL << 20;
+constexpr std::uint64_t kPageTableShare = 256;
 constexpr std::uint64_t kMostShared = 64ULL << 20;
 // Of /proc/PID/maps: what is not read to its end could hide a shared mapping.
 constexpr std::size_t kMostText = 8UL << 20;
@@ -97,7 +99,7 @@ Result<std::uint64_t> find_call_instruction(pid_t pid) {
 Result<void> check_copyable(pid_t pid, std::uint64_t most_bytes) {
   const auto status = linux_::read_text(fmt::format("/proc/{}/status", pid));
   if (!status) return fail(status.error());
-  if (kilobytes(*status, "VmPTE:") > kMostPageTables)
+  if (most_bytes != 0 && kilobytes(*status, "VmPTE:") > kLeastPageTables + most_bytes / kPageTableShare)
     return fail(ErrorKind::kTooLarge, "the session maps too much memory to be forked");
   const std::uint64_t held = kilobytes(*status, "RssAnon:") + kilobytes(*status, "RssShmem:");
   if (most_bytes != 0 && held > most_bytes)

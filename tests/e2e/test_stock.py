@@ -96,19 +96,24 @@ def test_each_template_has_a_stock_of_its_own(stocked):
 def test_two_accounts_never_share(stocked):
     client = stocked.client
     other = stocked.new_account("other")
-    agents = {p.pid for p in stocked.agents()}
+    ready = {account_of(p.pid) for p in stocked.agents()}
     before = stock(client)
     theirs = other.create()
     now = stock(client)
     assert (now["hits"], now["misses"]) == (before["hits"], before["misses"] + 1), "an account got what was kept for another"
     full(client, kinds=2)
-    # The groups of control are by account: what was ready before is still the first one's.
-    groups = {pid: host.cgroups_of(pid) for pid in agents}
-    assert all(groups.values()) and all("/other/" not in text for text in groups.values()), groups
+    accounts = [account_of(p.pid) for p in stocked.agents()]
+    assert len(ready) == 1 and sorted(map(accounts.count, set(accounts))) == [SIZE, SIZE + 1], accounts
+    assert accounts.count(*ready) == SIZE, "the other's sandbox is in the first one's group"
     mine = client.create()
     theirs.bash_ok("echo secret > /root/secret")
     theirs.destroy()
     assert other.create().bash_ok("ls /root") == mine.bash_ok("ls /root")
+
+
+def account_of(pid):
+    """Whose group of control the process is in."""
+    return re.search(r"/([^/]+)/sbx_", host.cgroups_of(pid)).group(1)
 
 
 FRESH = ("import os, random, uuid, secrets, socket, tempfile, time\n"

@@ -6,7 +6,6 @@ import urllib.parse
 
 import pytest
 
-import host
 from warren_client import eventually
 
 BOUND = 60
@@ -121,17 +120,18 @@ def test_a_long_answer_is_cut_and_says_so(sandbox, fork):
 
 def test_it_costs_what_was_changed(warren, sandbox, fork):
     """What is read, by the kernel's count for the runtime and those of its children that have ended."""
-    files, size, seen = 400, 20_000, []
+    files, size, seen, runtime = 400, 20_000, [], warren.runtime_pid
     sandbox.python_ok(f"import os\nos.mkdir('/root/data')\nfor i in range({files}): open(f'/root/data/{{i}}', 'wb').write(os.urandom({size}))")
 
     def children():
-        return {p.pid for p in host.processes().values() if p.parent == warren.runtime_pid}
+        with open(f"/proc/{runtime}/task/{runtime}/children") as file:
+            return set(file.read().split())
 
     def bytes_read_for(*paths):
-        before, known = bytes_read(warren.runtime_pid), children()
+        before, known = bytes_read(runtime), children()
         found = names(diff(sandbox, child, *paths))
         eventually(lambda: not children() - known, BOUND, "the end of the worker")
-        return bytes_read(warren.runtime_pid) - before, found
+        return bytes_read(runtime) - before, found
 
     # What was written a moment before the fork is read all the same: the clock of files has steps.
     while True:

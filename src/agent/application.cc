@@ -234,7 +234,11 @@ Result<void> Application::check(std::size_t which) {
 Result<void> Application::perform(std::size_t which) {
   Pending& pending = operations_[which];
   const Operation& now = pending.operation;
-  const auto failed = [&] { return fail(file_error(kMerge, now.path, errno)); };
+  // What was right when it was looked at is not any more: somebody inside has been quicker.
+  const auto failed = [&] {
+    if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EISDIR) return not_as_it_was(now.path);
+    return std::unexpected<Error>(file_error(kMerge, now.path, errno));
+  };
   if (now.kind == OperationKind::kAttributes) return set_attributes(now.path, now.attributes);
   const Place place = place_of(now.path);
   const bool removes = now.kind == OperationKind::kRemove || now.kind == OperationKind::kRemoveFolder;

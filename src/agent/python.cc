@@ -25,6 +25,8 @@ namespace {
 // Requests that wait may be so long together.
 constexpr std::size_t kMaxQueuedBytes = std::size_t{64} * 1024 * 1024;
 constexpr Seconds kStartPatience{60};
+// How long a session may take to note what it has besides memory.
+constexpr Seconds kPackPatience{20};
 constexpr std::size_t kIdleRead = std::size_t{64} * 1024;
 constexpr std::string_view kLeftOut =
     "[left out: larger or nested deeper than can be passed on, or with a number out of range]";
@@ -215,7 +217,9 @@ Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
   json::object pack = operation("fork");
   pack["keep_random"] = keep_random;
   runner->send(pack);
-  while (!fork_->packed && !runner->ended() && !stream->cancelled()) co_await changed_.wait();
+  const auto packed_by = Clock::now() + kPackPatience;
+  while (!fork_->packed && !runner->ended() && !stream->cancelled() && Clock::now() < packed_by)
+    co_await changed_.wait_until(packed_by);
   if (fork_->packed && !stream->cancelled()) {
     json::object holding;
     holding["holding"] = true;
@@ -233,6 +237,8 @@ Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
   }
   stream->on_cancel = nullptr;
   const Fork fork = *std::exchange(fork_, std::nullopt);
+  if (!fork.packed && !runner->ended() && !stream->cancelled())
+    co_return stream->close(Error(ErrorKind::kTimeout, "the Python session did not get ready for its fork in time"));
   if (!fork.begun && !runner->ended())
     co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
   if (!fork.done)

@@ -119,7 +119,8 @@ Result<pid_t> Injection::clone(const SystemCall& call) {
   // It is ours to reap, and has the tracee's rights.
   if (child > 0) {
     ::kill(child, SIGKILL);
-    while (::waitpid(child, nullptr, __WALL) == child) continue;
+    // To its end, past stops and the alarms of a limit that is over.
+    while (::waitpid(child, nullptr, __WALL) == child || errno == EINTR) errno = 0;
   }
   return fail(answer ? std::move(stop.error()) : std::move(answer.error()));
 }

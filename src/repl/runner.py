@@ -193,12 +193,23 @@ class Runner:
         go = self._channel.receive()
         if go is None or go.get("op") != "go":
             return
+        me, here = os.getpid(), os.fstat(self._channel.fileno())
         self._attribution.is_moving = self._channel.is_moving = True
         try:
-            child = os.fork() == 0
+            child = os.fork()
+        except BaseException:  # what the user has run before a fork, or the kernel
+            child = -1
         finally:
             self._attribution.is_moving = self._channel.is_moving = False
-        if not child:
+        if os.path.samestat(here, os.fstat(self._channel.fileno())):
+            if os.getpid() != me:
+                # The runtime had given up, and the kernel has made a process of this sandbox.
+                os._exit(0)
+            if child > 0:
+                try:
+                    os.waitpid(child, 0)
+                except ChildProcessError:
+                    pass  # it is in another sandbox
             self._channel.send({"op": "forked"})
             return
         luggage.unpack()

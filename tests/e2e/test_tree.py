@@ -86,14 +86,6 @@ def common_files(one, other):
     return min(copies, key=lambda machine: machine.copied).tree
 
 
-def are_distant(one, other):
-    """Siblings' descendants, which are not all siblings themselves."""
-    lines = one.machine.line(), other.machine.line()
-    shared = sum(a is b for a, b in zip(*lines))
-    at = [line[shared].copied if len(line) > shared else None for line in lines]
-    return shared > 0 and at[0] == at[1] and any(len(line) > shared + 1 for line in lines)
-
-
 class Story:
     def __init__(self, client, seed):
         self.client = client
@@ -164,8 +156,6 @@ class Story:
         if not (pair := self.two()):
             return None
         parent, winner = pair
-        if are_distant(parent, winner):
-            return None
         side = self.random.choice(["fail", "fail", "ours", "theirs"])
         try:
             model = Merge(common_files(parent, winner), parent.tree, winner.tree, side)

@@ -7,6 +7,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
@@ -26,6 +27,8 @@ namespace asio = boost::asio;
 namespace fs = std::filesystem;
 
 constexpr std::size_t kRememberedIds = 65536;
+// Of each account: what the making of copies is charged to. No sandbox's id.
+constexpr std::string_view kForks = "forks";
 // Longer than a try to warm a template takes, and how long after one that failed the next
 // may come.
 constexpr Seconds kWarming{120};
@@ -50,8 +53,6 @@ std::string hostname_of(const std::string& id) {
 
 NamespaceDriver::Making::Making(std::size_t& count) : count_(count) { ++count_; }
 NamespaceDriver::Making::~Making() { --count_; }
-
-std::string forks_group(const std::string& instance) { return instance + "/forks"; }
 
 NamespaceDriver::NamespaceDriver(Executor executor, NamespaceOptions options)
     : executor_(std::move(executor)),
@@ -121,8 +122,7 @@ Result<void> NamespaceDriver::clean_up_earlier() {
   const auto left = pool_->uppers();
   for (const auto& upper : left) WARREN_TRY(pool_->remove(upper));
   if (!left.empty()) log::info("removed {} uppers that an earlier runtime left", left.size());
-  WARREN_TRY(cgroups_->make(instance_));
-  return cgroups_->make(forks_group(instance_));
+  return cgroups_->make(instance_);
 }
 
 Capabilities NamespaceDriver::capabilities() const {
@@ -148,9 +148,14 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
   if (!template_root) co_return fail(template_root.error());
   const Making making(making_);
   // One that is made before its template is warm could never be forked.
-  if (const auto warming = warming_.find(spec.template_name); warming != warming_.end()) {
-    const auto done = warming->second;
-    co_await done->wait(Clock::now() + kWarmPatience);
+  if (!runners_->is_warm(spec.template_name, *template_root)) {
+    asio::co_spawn(executor_, warm(spec.template_name), asio::detached);
+    co_await asio::post(executor_, asio::use_awaitable);
+    if (const auto warming = warming_.find(spec.template_name); warming != warming_.end()) {
+      const auto done = warming->second;
+      co_await done->wait(Clock::now() + kWarmPatience);
+      WARREN_TRY_CO(admit(spec));
+    }
   }
   auto sandbox = take_ready(spec, *template_root);
   if (!sandbox) {
@@ -196,6 +201,7 @@ Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox,
   const auto upper = make_upper(*sandbox);
   if (!upper) return fail(upper.error());
   sandbox->lineage.push_back({.identity = std::make_shared<const int>(),
+                              .machine = {},
                               .taken_ns = 0,
                               .files = std::make_shared<const FileState>()});
   return start(sandbox, *entry, *upper);
@@ -454,6 +460,10 @@ std::string NamespaceDriver::reason_of(const Sandbox& sandbox) const {
   return linux_::describe(status);
 }
 
+std::string NamespaceDriver::forks_group(const Sandbox& parent) const {
+  return instance_ + "/" + parent.account + "/" + std::string(kForks);
+}
+
 void NamespaceDriver::tend() {
   if (!stopping_) sort_out_stock();
   tear_down_->tend();
@@ -461,8 +471,9 @@ void NamespaceDriver::tend() {
   // Accounts that have no sandbox any more.
   for (const auto& account : cgroups_->children(instance_)) {
     const std::string group = instance_ + "/" + account;
-    if (group == forks_group(instance_)) continue;
-    if (!cgroups_->children(group).empty()) continue;
+    const auto below = cgroups_->children(group);
+    if (below.size() > 1 || (below.size() == 1 && below.front() != kForks)) continue;
+    if (!below.empty() && !cgroups_->remove(group + "/" + std::string(kForks), Clock::now())) continue;
     if (cgroups_->remove(group, Clock::now())) account_limits_.erase(account);
   }
 }

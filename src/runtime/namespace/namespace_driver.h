@@ -64,9 +64,6 @@ struct NamespaceOptions {
   Millis deadline{10'000};
 };
 
-// The cgroup that the making of copies is charged to, of the instance so called.
-std::string forks_group(const std::string& instance);
-
 class NamespaceDriver final : public Driver {
  public:
   // Needs root and a private mount namespace (linux_::enter_private_mounts()), and
@@ -178,6 +175,8 @@ class NamespaceDriver final : public Driver {
 
   Result<std::shared_ptr<Sandbox>> find(std::string_view id) const;
   std::string cgroup_of(const Sandbox& sandbox) const;
+  // The cgroup that the making of its copies is charged to.
+  std::string forks_group(const Sandbox& parent) const;
   void remember_destroyed(const std::string& id);
   std::string reason_of(const Sandbox& sandbox) const;
 

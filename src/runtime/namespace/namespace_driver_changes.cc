@@ -8,6 +8,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -30,11 +31,15 @@ std::optional<Ancestor> common_state(const Sandbox& a, const Sandbox& b) {
   const auto [in_a, in_b] = std::ranges::mismatch(a.lineage, b.lineage);
   // Not even the first: each was created for itself.
   if (in_a == a.lineage.begin()) return std::nullopt;
-  // Where they part, the one is what the other was forked from, at that moment; or both were
-  // forked from one, and the earlier fork is what they have in common.
-  if (in_a == a.lineage.end() && in_b == b.lineage.end()) return a.lineage.back();
-  if (in_a == a.lineage.end()) return *in_b;
-  if (in_b == b.lineage.end()) return *in_a;
+  const auto last_shared = *std::prev(in_a);
+  const bool a_ends = in_a == a.lineage.end();
+  const bool b_ends = in_b == b.lineage.end();
+  if (a_ends && b_ends) return last_shared;
+  // The way of the one goes on from the other itself, as it was at that moment.
+  if (a_ends) return in_b->machine == a.machine ? *in_b : last_shared;
+  if (b_ends) return in_a->machine == b.machine ? *in_a : last_shared;
+  // Both go on from one sandbox: what they have in common is the earlier of the two forks.
+  if (in_a->machine != in_b->machine) return last_shared;
   return in_a->taken_ns < in_b->taken_ns ? *in_a : *in_b;
 }
 

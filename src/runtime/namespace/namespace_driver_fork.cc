@@ -24,7 +24,7 @@ namespace {
 namespace asio = boost::asio;
 
 // How long one copy of a session's memory may take.
-constexpr Millis kCopyLimit{2'000};
+constexpr Millis kCopyLimit{500};
 
 }  // namespace
 
@@ -35,6 +35,7 @@ struct NamespaceDriver::Copied {
   ForkPoint point;         // of the parent's session; its keeper is the copy's
   pid_t keeper = -1;       // of the copy, until the last child takes it
   std::size_t wanted = 0;  // children that still want a keeper
+  bool failed = false;     // one of them: the others are not wanted any more
 
   Copied() = default;
   Copied(const Copied&) = delete;
@@ -126,16 +127,17 @@ Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(std
     copied->files = std::make_shared<const FileState>(name, *pool_);
     copied->lineage = parent->lineage;
     copied->lineage.push_back({.identity = std::make_shared<const int>(),
+                               .machine = parent->machine,
                                .taken_ns = copied->files->taken_ns,
                                .files = copied->files});
     if (copied->lineage.size() > kKeptAncestors)
       copied->lineage[copied->lineage.size() - kKeptAncestors - 1].files.reset();
-    const auto keeper = runners_->copy(*parent, copied->point, forks_group(instance_));
+    const auto keeper = runners_->copy(*parent, copied->point, forks_group(*parent));
     if (!keeper) return fail(keeper.error());
     copied->keeper = *keeper;
     return {};
   }();
-  runners_->let_go(*parent, copied->point);
+  runners_->let_go(parent, copied->point);
   if (!done) co_return fail(std::move(done.error()));
   copied->point.keeper = copied->keeper;
   copied->point.runner = -1;
@@ -145,10 +147,12 @@ Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(std
 Task<void> NamespaceDriver::finish(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from) {
   const auto& sandbox = child->sandbox;
   child->outcome = co_await make_from(*child, *from);
+  if (child->outcome && from->failed) child->outcome = fail(ErrorKind::kUnavailable, "a sibling could not be made");
   if (child->outcome) {
     const auto keeper = from->take_keeper();
     child->outcome = keeper ? runners_->settle(sandbox, *keeper, from->point) : fail(keeper.error());
   }
+  if (!child->outcome) from->failed = true;
   child->done.set();
 }
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -27,6 +28,10 @@ using Descriptor = asio::posix::stream_descriptor;
 
 // How long one copy may take. What exceeds it holds up everybody, and is killed.
 constexpr Millis kForkLimit{2'000};
+// The same where the memory is a user's, who may have spoilt it.
+constexpr Millis kCopyLimit{500};
+// So often an attempt on one sandbox's session may end its keeper.
+constexpr int kMostSpoiltForks = 3;
 constexpr Seconds kWarmLimit{60};
 
 // Where src/repl lies in every sandbox, and where its messages come.
@@ -179,10 +184,7 @@ Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesyst
   if (!packed) co_return packed;
   const auto twin = sandbox->twin;
   if (!twin) co_return fail(ErrorKind::kUnavailable, "the template's Python has ended");
-  {
-    const linux_::WaitLimit limit(Clock::now() + kForkLimit);
-    WARREN_TRY_CO(hold(*twin, limit));
-  }
+  WARREN_TRY_CO(hold(*twin));
   said = say(control, "{\"op\":\"go\"}\n");
   if (!said) co_return said;
   auto point = co_await approach(twin, deadline);
@@ -210,32 +212,64 @@ Task<Result<ForkPoint>> Runners::approach(std::shared_ptr<Twin> twin, Clock::tim
     }
     if (Clock::now() > at_once) co_await pause(kBetween);
   }
-  if (!point && twin->runner > 0) {
-    const linux_::WaitLimit limit(Clock::now() + kForkLimit);
-    let_run(*twin, limit);
-  }
   co_return point;
+}
+
+Task<void> Runners::release(std::shared_ptr<Twin> twin) {
+  constexpr Millis kLongest{100};
+  for (Millis between{1}; twin->runner > 0; between = std::min(between * 2, kLongest)) {
+    const auto done = let_run(*twin);
+    if (!done || *done) break;
+    co_await pause(between);
+  }
+  twin->is_held = false;
+}
+
+Task<void> Runners::return_to(std::shared_ptr<Twin> twin, ForkPoint point) {
+  constexpr Millis kLongest{100};
+  constexpr std::chrono::microseconds kMoment{20};
+  constexpr Millis kAtOnce{1};
+  if (const auto resumed = return_from_fork(point); !resumed)
+    log::info("a forked session does not go on: {}", resumed.error().message());
+  const auto began = Clock::now();
+  for (Millis between{1}; twin->runner > 0;) {
+    const auto done = runtime::let_go(point);
+    if (!done || *done) break;
+    if (Clock::now() - began < kAtOnce) {
+      std::this_thread::sleep_for(kMoment);
+    } else {
+      co_await pause(between);
+      between = std::min(between * 2, kLongest);
+    }
+  }
+  twin->is_held = false;
 }
 
 Task<Result<ForkPoint>> Runners::halt(std::shared_ptr<Sandbox> sandbox) {
   const auto twin = sandbox->twin;
   if (!twin)
     co_return fail(ErrorKind::kConflict, "the session was not forked from a template's, so it cannot be forked");
-  {
-    constexpr Millis kStopLimit{200};
-    const linux_::WaitLimit limit(Clock::now() + kStopLimit);
-    auto held = hold(*twin, limit);
-    if (!held) {
-      let_run(*twin, limit);
-      co_return fail(std::move(held.error()));
-    }
+  if (twin->is_held)
+    co_return fail(ErrorKind::kConflict, "the session has not gone on yet after a fork; try again in a moment");
+  if (sandbox->spoilt_forks >= kMostSpoiltForks)
+    co_return fail(ErrorKind::kConflict, "the session's memory cannot be copied: it was tried and failed too often");
+  twin->is_held = true;
+  auto held = hold(*twin);
+  if (!held) {
+    asio::co_spawn(executor_, release(twin), asio::detached);
+    co_return fail(std::move(held.error()));
   }
   if (sandbox->control) (void)linux_::send_packet(sandbox->control.get(), "F");
-  auto point = co_await approach(twin, Clock::now() + kForkLimit);
-  if (!point) co_return point;
+  // As long as what its user has it do before a fork may take.
+  constexpr Seconds kBeforeFork{5};
+  auto point = co_await approach(twin, Clock::now() + kBeforeFork);
+  if (!point) {
+    asio::co_spawn(executor_, release(twin), asio::detached);
+    co_return point;
+  }
   auto frozen = co_await freeze(sandbox);
   if (frozen) co_return point;
-  let_go(*sandbox, *point);
+  let_go(sandbox, *point);
   co_return fail(std::move(frozen.error()));
 }
 
@@ -262,22 +296,23 @@ Task<Result<void>> Runners::freeze(std::shared_ptr<Sandbox> sandbox) {
   co_return fail(ErrorKind::kTimeout, "the sandbox's processes did not stop in time");
 }
 
-Result<pid_t> Runners::copy(const Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const {
+Result<pid_t> Runners::copy(Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const {
+  WARREN_TRY(sources_.cgroups.make(charged));
   const auto roomy = sources_.cgroups.charge_entry(charged);
   if (!roomy) return fail(roomy.error());
   const auto home = sources_.cgroups.twin_entry(group_of(sandbox));
   if (!home) return fail(home.error());
-  const linux_::WaitLimit limit(Clock::now() + kForkLimit);
-  return copy_memory(
+  const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
+  auto copied = copy_memory(
       point, {.most_bytes = sandbox.limits.memory_bytes, .charged = *roomy, .home = home->keeper}, limit);
+  if (!copied && copied.error().kind() != ErrorKind::kTooLarge) ++sandbox.spoilt_forks;
+  return copied;
 }
 
-void Runners::let_go(const Sandbox& sandbox, const ForkPoint& point) {
+void Runners::let_go(const std::shared_ptr<Sandbox>& sandbox, const ForkPoint& point) {
   // Nothing is left of it if the sandbox has ended meanwhile.
-  (void)sources_.cgroups.thaw(group_of(sandbox));
-  const linux_::WaitLimit limit(Clock::now() + kForkLimit);
-  if (const auto gone = runtime::let_go(point, limit); !gone)
-    log::info("sandbox {}: its session does not go on: {}", sandbox.id, gone.error().message());
+  (void)sources_.cgroups.thaw(group_of(*sandbox));
+  if (sandbox->twin) asio::co_spawn(executor_, return_to(sandbox->twin, point), asio::detached);
 }
 
 std::shared_ptr<Sandbox> Runners::instance_of(std::string_view template_name) const {
@@ -320,7 +355,7 @@ Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keep
     end_held(keeper);
     return fail(mooring.error());
   }
-  const linux_::WaitLimit limit(Clock::now() + kForkLimit);
+  const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
   auto twin = settle_copy(keeper, point, mooring->berth, limit);
   if (!twin) return fail(twin.error());
   const auto number = number_inside(twin->runner);
@@ -341,7 +376,7 @@ Task<void> Runners::watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin
   const int status = co_await reap(watched(executor_, twin->runner_pidfd.get()), twin->runner);
   twin->runner = -1;
   // It holds the memory still.
-  if (twin->keeper > 0) ::kill(twin->keeper, SIGKILL);
+  if (twin->keeper > 0) (void)linux_::send_signal(twin->keeper_pidfd.get(), SIGKILL);
   co_await reap(watched(executor_, twin->keeper_pidfd.get()), twin->keeper);
   twin->keeper = -1;
   if (sandbox->twin == twin) sandbox->twin.reset();
@@ -353,18 +388,21 @@ Task<void> Runners::watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin
 Task<void> Runners::replace(std::shared_ptr<Sandbox> sandbox) {
   // Sessions that end again and again are replaced so often at most.
   constexpr Millis kInterval{500};
-  while (Clock::now() < sandbox->next_session) co_await pause(kInterval / 10);
-  sandbox->next_session = Clock::now() + kInterval;
+  constexpr int kAttempts = 5;
   Result<void> given = fail(ErrorKind::kUnavailable, "its template is not warm");
-  if (is_warm(sandbox->template_name, sandbox->template_root)) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    while (Clock::now() < sandbox->next_session) co_await pause(kInterval / 10);
+    sandbox->next_session = Clock::now() + kInterval;
+    if (!is_warm(sandbox->template_name, sandbox->template_root)) continue;
     given = co_await freeze(sandbox);
     // It may have come to its end meanwhile, or its template.
     if (given) {
       given = sandbox->control ? give(sandbox) : Result<void>{};
       (void)sources_.cgroups.thaw(group_of(*sandbox));
     }
+    if (given || !sandbox->control) co_return;
   }
-  if (given || !sandbox->control) co_return;
+  if (!sandbox->control) co_return;
   log::warn("sandbox {}: {}; its session starts by itself", sandbox->id, given.error().message());
   (void)linux_::send_packet(sandbox->control.get(), "P");
 }

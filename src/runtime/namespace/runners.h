@@ -60,8 +60,8 @@ class Runners {
   Task<Result<ForkPoint>> halt(std::shared_ptr<Sandbox> sandbox);
   // The keeper of a copy of the halted session. What the copy costs is charged to the group
   // `charged` until it is settled. kTooLarge: it is larger than the sandbox may be.
-  Result<pid_t> copy(const Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const;
-  void let_go(const Sandbox& sandbox, const ForkPoint& point);
+  Result<pid_t> copy(Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const;
+  void let_go(const std::shared_ptr<Sandbox>& sandbox, const ForkPoint& point);
   // Puts the copy of a halted session into the sandbox, whose agent runs, and hands it to
   // that.
   Result<void> settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keeper, const ForkPoint& point);
@@ -81,6 +81,9 @@ class Runners {
   Result<Mooring> moor(const Sandbox& sandbox) const;
   // Stops what runs in the sandbox. kTimeout, and it runs on.
   Task<Result<void>> freeze(std::shared_ptr<Sandbox> sandbox);
+  // What was held runs on, when it can.
+  static Task<void> release(std::shared_ptr<Twin> twin);
+  static Task<void> return_to(std::shared_ptr<Twin> twin, ForkPoint point);
   static Task<Result<ForkPoint>> approach(std::shared_ptr<Twin> twin, Clock::time_point deadline);
   void keep(const std::shared_ptr<Sandbox>& sandbox, Twin twin);
   Task<void> watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin> twin);

@@ -51,6 +51,7 @@ struct FileState {
 // would hold as many snapshots.
 struct Ancestor {
   std::shared_ptr<const int> identity;     // whose address alone counts
+  std::string machine;                     // whose files these were; empty: none's yet
   std::int64_t taken_ns = 0;
   std::shared_ptr<const FileState> files;  // none: no longer kept for this sandbox
   bool operator==(const Ancestor& other) const { return identity == other.identity; }
@@ -89,6 +90,7 @@ struct Sandbox {
   UniqueFd control;
   // Its Python session's process, if the runtime has put one here; null once it has ended.
   std::shared_ptr<Twin> twin;
+  int spoilt_forks = 0;  // that ended its session's keeper
   Clock::time_point next_session{};  // not before then is a session that ended replaced
 
   // Process 1 is reaped, and with it all others are gone; or there never was one.

@@ -1,5 +1,7 @@
 #include "runtime/namespace/stock.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +11,12 @@ namespace {
 constexpr std::size_t kMostKinds = 4;
 constexpr std::chrono::minutes kKept{15};
 
+// Whether it still waits for its first user, and has not died meanwhile, heard of or not.
 bool is_usable(const Sandbox& sandbox) {
-  return sandbox.phase == Sandbox::Phase::kMaking && !sandbox.ended.is_set() && sandbox.twin;
+  if (sandbox.phase != Sandbox::Phase::kMaking || sandbox.ended.is_set() || !sandbox.twin || !sandbox.process)
+    return false;
+  pollfd process{.fd = sandbox.process->native_handle(), .events = POLLIN, .revents = 0};
+  return ::poll(&process, 1, 0) == 0;
 }
 
 }  // namespace

@@ -192,7 +192,16 @@ Result<void> join_the_running(Injection& runner, const Berth& berth, const Argum
   return {};
 }
 
-Result<void> register_rseq(Injection& runner, const Birth& birth) {
+// What the kernel will write to, at addresses that the session has chosen: they may lie in
+// the scratch memory too, which is of no use by then.
+Result<void> tell_addresses(Injection& runner, const Birth& birth) {
+  if (birth.child_tid != 0) {
+    const auto number = runner.call("set_tid_address", {.number = SYS_set_tid_address, .arguments = {birth.child_tid}});
+    if (!number) return fail(number.error());
+    const auto tid = static_cast<std::int32_t>(*number);
+    // As clone(2) has it: an address that is none is the program's own affair.
+    (void)linux_::write_memory(runner.pid(), birth.child_tid, {reinterpret_cast<const char*>(&tid), sizeof tid});
+  }
   if (birth.rseq_address == 0) return {};
   return do_call(runner, "rseq", SYS_rseq, {birth.rseq_address, birth.rseq_bytes, 0, birth.rseq_signature});
 }
@@ -236,14 +245,14 @@ Result<pid_t> settle_runner(Injection& keeper, std::uint64_t gadget, const Berth
   WARREN_TRY(do_call(keeper, "setns", SYS_setns, {*target, CLONE_NEWPID}));
   constexpr std::uint64_t kFlags = SIGCHLD | CLONE_PARENT | CLONE_VM;
   const auto pid = keeper.clone(
-      {.number = SYS_clone, .arguments = {kFlags | birth.flags, 0, 0, birth.child_tid, 0, 0}});
+      {.number = SYS_clone, .arguments = {kFlags, 0, 0, 0, 0, 0}});
   if (!pid) return fail(pid.error());
   const auto settled = [&]() -> Result<void> {
     auto runner = Injection::begin(*pid, gadget, limit);
     if (!runner) return fail(runner.error());
     WARREN_TRY(enter(*runner, *target, berth, arguments));
-    WARREN_TRY(register_rseq(*runner, birth));
     WARREN_TRY(join_the_running(*runner, berth, arguments));
+    WARREN_TRY(tell_addresses(*runner, birth));
     // Its own copies are to be born among the host's processes again.
     WARREN_TRY(do_call(keeper, "setns", SYS_setns, {kKeeperRuntime, CLONE_NEWPID}));
     WARREN_TRY(do_call(keeper, "close", SYS_close, {*target}));

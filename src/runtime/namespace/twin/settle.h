@@ -16,8 +16,7 @@
 namespace warren::runtime {
 
 struct Birth {
-  // clone(2) flags besides those that every runner has, and where its number goes.
-  std::uint64_t flags = 0;
+  // Where the program keeps its thread's number (set_tid_address(2)), or 0.
   std::uint64_t child_tid = 0;
   // rseq(2) as the program has registered it, or no address.
   std::uint64_t rseq_address = 0;

@@ -71,12 +71,10 @@ Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const l
   return fail(Error(booted.error()).in("start a template's interpreter"));
 }
 
-Result<void> hold(const Twin& twin, const linux_::WaitLimit& limit) {
-  WARREN_TRY(linux_::seize(twin.runner));
-  WARREN_TRY(linux_::interrupt(twin.runner));
-  const auto stop = linux_::wait_for_stop(twin.runner, limit);
-  if (!stop) return fail(stop.error());
-  return linux_::resume_to_call(twin.runner);
+Result<void> hold(const Twin& twin) {
+  if (!linux_::seize(twin.runner))
+    return fail(ErrorKind::kConflict, "the session has ended, or is traced by a process of its sandbox");
+  return linux_::interrupt(twin.runner);
 }
 
 Result<Approach> approach_fork(const Twin& twin) {
@@ -98,8 +96,6 @@ Result<Approach> approach_fork(const Twin& twin) {
 }
 
 Result<ForkPoint> halt_at_fork(const Twin& twin) {
-  if (!share_memory(twin.keeper, twin.runner))
-    return fail(ErrorKind::kConflict, "the session's process has been replaced by another program");
   ForkPoint point;
   point.keeper = twin.keeper;
   point.runner = twin.runner;
@@ -110,8 +106,11 @@ Result<ForkPoint> halt_at_fork(const Twin& twin) {
   // At once: should this process end now, the kernel's own fork must not happen.
   registers->skip_call();
   WARREN_TRY(registers->write(twin.runner));
+  if (twin.keeper < 0) return fail(ErrorKind::kUnavailable, "the session has no keeper any more");
+  if (!share_memory(twin.keeper, twin.runner))
+    return fail(ErrorKind::kConflict, "the session's process has been replaced by another program");
   constexpr std::size_t kTidPointer = 3;
-  point.birth = {.flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID, .child_tid = call.arguments[kTidPointer]};
+  point.birth.child_tid = call.arguments[kTidPointer];
   registers->set_result(0);
   point.registers = *registers;
   auto extended = linux_::read_extended_registers(twin.runner);
@@ -132,11 +131,13 @@ Result<ForkPoint> halt_at_fork(const Twin& twin) {
   return point;
 }
 
-void let_run(const Twin& twin, const linux_::WaitLimit& limit) {
-  if (linux_::detach(twin.runner)) return;
+Result<bool> let_run(const Twin& twin) {
+  if (linux_::detach(twin.runner)) return true;
   // It is running; only a stopped one can be let go.
-  if (linux_::interrupt(twin.runner) && linux_::wait_for_stop(twin.runner, limit))
-    (void)linux_::detach(twin.runner);
+  WARREN_TRY(linux_::interrupt(twin.runner));
+  const auto stop = linux_::stop_of(twin.runner);
+  if (!stop) return fail(stop.error());
+  return false;
 }
 
 Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const linux_::WaitLimit& limit) {
@@ -191,15 +192,18 @@ Result<Twin> settle_copy(pid_t keeper, const ForkPoint& point, const Berth& bert
   return fail(std::move(settled.error()).in("put a session into a sandbox"));
 }
 
-Result<void> let_go(const ForkPoint& point, const linux_::WaitLimit& limit) {
-  WARREN_TRY(linux_::resume_to_call(point.runner));
-  const auto stop = linux_::wait_for_stop(point.runner, limit);
-  if (!stop) return fail(stop.error());
+Result<void> return_from_fork(const ForkPoint& point) { return linux_::resume_to_call(point.runner); }
+
+Result<bool> let_go(const ForkPoint& point) {
+  const auto stopped = linux_::stop_of(point.runner);
+  if (!stopped) return fail(stopped.error());
+  if (!stopped->has_value()) return false;
   auto registers = linux_::Registers::read(point.runner);
   if (!registers) return fail(registers.error());
   registers->set_result(kSomeoneElse);
   WARREN_TRY(registers->write(point.runner));
-  return linux_::detach(point.runner);
+  WARREN_TRY(linux_::detach(point.runner));
+  return true;
 }
 
 void end_twin(Twin& twin) {

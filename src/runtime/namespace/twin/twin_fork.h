@@ -31,6 +31,7 @@ struct Twin {
   UniqueFd keeper_pidfd;
   UniqueFd runner_pidfd;
   std::uint64_t gadget = 0;
+  bool is_held = false;  // between hold() and the end of let_run() or let_go(); its holder's to say
 };
 
 // Starts the program with the keeper as its own and its first runner in the berth.
@@ -48,16 +49,20 @@ struct ForkPoint {
   std::uint64_t mask = 0;
 };
 
-// Stops a running runner. Whoever does so brings it to its fork next, or calls let_run().
-Result<void> hold(const Twin& twin, const linux_::WaitLimit& limit);
+// Takes hold of a running runner, which stops before it takes another instruction. Whoever
+// does so brings it to its fork next, or calls let_run(). Does not wait; nor does any of the
+// following: what a runner does, and how fast, is its user's. kConflict: something traces it.
+Result<void> hold(const Twin& twin);
 // Whether the runner stands at the entry of its fork; if not, it is brought nearer. Does not
 // wait. To be called again and again, after it has been asked to fork.
 enum class Approach { kOnItsWay, kThere };
 Result<Approach> approach_fork(const Twin& twin);
-// What it has at its fork, which will not happen. It stays stopped until let_go().
+// What it has at its fork, which will not happen, whether this succeeds or not. It stays stopped
+// until let_go().
 Result<ForkPoint> halt_at_fork(const Twin& twin);
-// A runner that is held but not halted runs on.
-void let_run(const Twin& twin, const linux_::WaitLimit& limit);
+// A runner that is held but does not stand at its fork runs on. False: not yet, to be called
+// again.
+Result<bool> let_run(const Twin& twin);
 
 struct CopyTerms {
   std::uint64_t most_bytes = 0;  // 0: whatever there is
@@ -78,8 +83,10 @@ Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const 
 // keeper on failure.
 Result<Twin> settle_copy(pid_t keeper, const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit);
 
-// The old runner goes on; its fork() has returned some other process's number.
-Result<void> let_go(const ForkPoint& point, const linux_::WaitLimit& limit);
+// The old runner goes on; its fork() has returned some other process's number. First the one,
+// then the other until it says true.
+Result<void> return_from_fork(const ForkPoint& point);
+Result<bool> let_go(const ForkPoint& point);
 
 // Ends both and reaps them.
 void end_twin(Twin& twin);

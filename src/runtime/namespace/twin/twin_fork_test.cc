@@ -58,7 +58,7 @@ Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_:
 
 // Brings the runner to the fork that `line` is asked for.
 Result<ForkPoint> halt(const Twin& twin, const Line& line, const linux_::WaitLimit& limit) {
-  WARREN_TRY(hold(twin, limit));
+  WARREN_TRY(hold(twin));
   line.send("fork");
   while (true) {
     const auto at = approach_fork(twin);
@@ -66,6 +66,17 @@ Result<ForkPoint> halt(const Twin& twin, const Line& line, const linux_::WaitLim
     if (*at == Approach::kThere) return halt_at_fork(twin);
     if (limit.is_over()) return fail(ErrorKind::kTimeout, "no fork");
   }
+}
+
+// Until the old runner runs on.
+Result<void> go_on(const ForkPoint& point, const linux_::WaitLimit& limit) {
+  WARREN_TRY(return_from_fork(point));
+  while (!limit.is_over()) {
+    const auto done = let_go(point);
+    if (!done) return fail(done.error());
+    if (*done) return {};
+  }
+  return fail(ErrorKind::kTimeout, "it does not go on");
 }
 
 class TwinForkTest : public testing::NamespaceFixture {
@@ -159,7 +170,7 @@ class TwinForkTest : public testing::NamespaceFixture {
     auto twin = fork_into(*point, moored->berth, limit);
     EXPECT_TRUE(twin) << twin.error().message();
     if (twin) twins_.push_back(std::move(*twin));
-    EXPECT_TRUE(let_go(*point, limit));
+    EXPECT_TRUE(go_on(*point, limit));
     EXPECT_EQ(line.hear(), "parent");
     Line child = take(std::move(moored));
     EXPECT_EQ(child.hear(), "child");
@@ -230,7 +241,7 @@ TEST_F(TwinForkTest, ManyForksComeOfOneHalt) {
     twins_.push_back(std::move(*twin));
     children.push_back(take(std::move(moored)));
   }
-  ASSERT_TRUE(let_go(*point, limit));
+  ASSERT_TRUE(go_on(*point, limit));
   EXPECT_EQ(parent.hear(), "parent");
   for (const auto& child : children) {
     EXPECT_EQ(child.hear(), "child");

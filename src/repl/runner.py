@@ -18,6 +18,9 @@ from .signals import Interrupts
 _ASYNC = 0x80  # inspect.CO_COROUTINE
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FIRST_WORD = re.compile(r"\s*([A-Za-z_]\w*)(?=\s|$)")
+# By this name of the process (proc(5), comm) the runtime knows the fork that it waits for from
+# others that user code makes.
+_FORKING = b"warren-fork"
 # How much source text is kept for tracebacks and inspect.getsource(), in characters.
 _KEPT_SOURCE = 8 << 20
 
@@ -194,6 +197,7 @@ class Runner:
         if go is None or go.get("op") != "go":
             return
         me, here = os.getpid(), os.fstat(self._channel.fileno())
+        name = _rename_process(_FORKING)
         self._attribution.is_moving = self._channel.is_moving = True
         try:
             child = os.fork()
@@ -201,6 +205,7 @@ class Runner:
             child = -1
         finally:
             self._attribution.is_moving = self._channel.is_moving = False
+            _rename_process(name)
         if os.path.samestat(here, os.fstat(self._channel.fileno())):
             if os.getpid() != me:
                 # The runtime had given up, and the kernel has made a process of this sandbox.
@@ -394,6 +399,14 @@ class Runner:
                 break
             linecache.cache.pop(old, None)
             self._shell.compile._filename_map.pop(old, None)
+
+
+def _rename_process(name):
+    """Gives this process the name, and says what it was called."""
+    with open("/proc/self/comm", "r+b", buffering=0) as file:
+        old = file.read().rstrip(b"\n")
+        file.write(name)
+    return old
 
 
 def _is_closed(stream):

@@ -110,6 +110,7 @@ struct Lifecycle::ForkOrder {
   Result<Forked> answer = fail(ErrorKind::kCancelled, "the caller withdrew");
   bool taken = false;
   bool withdrawn = false;
+  bool begun = false;  // the runtime has been asked, and comes to the session: it must be held till then
 };
 
 void Lifecycle::give_up(const std::shared_ptr<LiveSandbox>& parent, const std::shared_ptr<ForkOrder>& order) {
@@ -148,7 +149,7 @@ Task<Result<Forked>> Lifecycle::fork(Admitted parent, ForkSpec spec) {
   const auto cancelled = (co_await boost::asio::this_coro::cancellation_state).cancelled();
   if (!done || cancelled != boost::asio::cancellation_type::none) {
     order->withdrawn = true;
-    if (!order->copied) give_up(sandbox, order);
+    if (!order->begun) give_up(sandbox, order);
     co_return fail(ErrorKind::kCancelled, "the caller withdrew");
   }
   order->taken = true;
@@ -225,6 +226,8 @@ Task<Result<json::object>> Lifecycle::copy(Admitted& parent, std::shared_ptr<For
   std::vector<runtime::SandboxSpec> machines;
   for (const auto& child : order->children) machines.push_back(machine_of(child->info));
   const auto runtime = runtime_;
+  if (order->withdrawn) co_return fail(ErrorKind::kCancelled, "the caller withdrew");
+  order->begun = true;
   auto copied = co_await runtime->fork(sandbox->info.id, std::move(machines));
   // The agent is told by the end of the stream to let the session stay.
   if (!copied) co_return fail(std::move(copied).error());

@@ -14,7 +14,7 @@ json::object fork_tool() {
   left["description"] = "What the children do not have; empty if nothing was left out.";
   return tool(
       "fork", "Fork a sandbox",
-      "Copy a live sandbox into n children in milliseconds: each has its files and its whole Python session "
+      "Copy a live sandbox into n children: each has its files and its whole Python session "
       "(variables, imports, functions) and goes its own way from there; the parent goes on undisturbed. Load "
       "and prepare once, fork, try a different approach in each child in parallel, then merge_into the "
       "winner and destroy the others. Children are ready at once and can fork too. Background processes, "

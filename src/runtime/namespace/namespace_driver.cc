@@ -7,7 +7,6 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
@@ -148,14 +147,10 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
   if (!template_root) co_return fail(template_root.error());
   const Making making(making_);
   // One that is made before its template is warm could never be forked.
-  if (!runners_->is_warm(spec.template_name, *template_root)) {
-    asio::co_spawn(executor_, warm(spec.template_name), asio::detached);
-    co_await asio::post(executor_, asio::use_awaitable);
-    if (const auto warming = warming_.find(spec.template_name); warming != warming_.end()) {
-      const auto done = warming->second;
-      co_await done->wait(Clock::now() + kWarmPatience);
-      WARREN_TRY_CO(admit(spec));
-    }
+  if (const auto warming = warming_.find(spec.template_name); warming != warming_.end()) {
+    const auto done = warming->second;
+    co_await done->wait(Clock::now() + kWarmPatience);
+    WARREN_TRY_CO(admit(spec));
   }
   auto sandbox = take_ready(spec, *template_root);
   if (!sandbox) {

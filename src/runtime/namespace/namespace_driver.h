@@ -157,8 +157,8 @@ class NamespaceDriver final : public Driver {
   struct Layers;
   Result<Layers> layers_of(const Sandbox& sandbox) const;
   Result<Layers> layers_of(const FileState& state, const Sandbox& on_the_template_of) const;
-  Result<UniqueFd> begin(const changes::Job& job);
-  Task<void> see_to_its_end(changes::Worker worker);
+  Result<UniqueFd> begin(const changes::Job& job, const std::string& account);
+  Task<void> see_to_its_end(changes::Worker worker, std::string account);
 
   // See namespace_driver_fork.cc.
   struct Copied;
@@ -195,6 +195,7 @@ class NamespaceDriver final : public Driver {
   bool is_restocking_ = false;
   std::optional<changes::Workers> workers_;
   std::size_t working_ = 0;
+  std::map<std::string, std::size_t, std::less<>> workers_of_;  // of each account
   std::size_t making_ = 0;  // creates and forks that are under way
   std::map<std::string, Clock::time_point, std::less<>> warm_again_;
   std::map<std::string, std::shared_ptr<Event>, std::less<>> warming_;  // templates that are being warmed

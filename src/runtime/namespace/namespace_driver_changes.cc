@@ -1,7 +1,9 @@
 // NamespaceDriver::compare() and plan_merge(): what differs in sandboxes' files. Their
 // writable layers are read by a child process without rights (changes/worker.h), while the
 // sandboxes go on.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -23,7 +25,10 @@ namespace warren::runtime {
 namespace {
 
 constexpr std::size_t kMostWorkers = 8;
-constexpr Seconds kLongest{120};
+constexpr std::size_t kMostWorkersOfAccount = 2;
+constexpr Seconds kLongest{40};
+// Others' sandboxes come first.
+constexpr int kNice = 10;
 
 // The state that both come from and that is nearest to them; none if they have nothing but
 // their template in common.
@@ -93,7 +98,8 @@ Result<UniqueFd> NamespaceDriver::compare(const CompareSpec& spec) {
                                 .after = others->tree(),
                                 .paths = spec.paths,
                                 .text = spec.text,
-                                .settled_ns = common ? common->taken_ns : 0});
+                                .settled_ns = common ? common->taken_ns : 0},
+               (*before)->account);
 }
 
 Result<UniqueFd> NamespaceDriver::plan_merge(const MergeSpec& spec) {
@@ -116,27 +122,31 @@ Result<UniqueFd> NamespaceDriver::plan_merge(const MergeSpec& spec) {
                                  .ours = ours->tree(),
                                  .theirs = theirs->tree(),
                                  .on_conflict = spec.on_conflict,
-                                 .settled_ns = common ? common->taken_ns : 0});
+                                 .settled_ns = common ? common->taken_ns : 0},
+               (*parent)->account);
 }
 
-Result<UniqueFd> NamespaceDriver::begin(const changes::Job& job) {
-  if (working_ >= kMostWorkers)
+Result<UniqueFd> NamespaceDriver::begin(const changes::Job& job, const std::string& account) {
+  if (working_ >= kMostWorkers || workers_of_[account] >= kMostWorkersOfAccount)
     return fail(ErrorKind::kLimited, "too many sandboxes are being compared; try again in a moment");
   auto worker = workers_->start(job);
   if (!worker) return fail(std::move(worker.error()));
   UniqueFd answer = std::move(worker->answer);
-  boost::asio::co_spawn(executor_, see_to_its_end(std::move(*worker)), boost::asio::detached);
+  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(worker->pid), kNice);
+  boost::asio::co_spawn(executor_, see_to_its_end(std::move(*worker), account), boost::asio::detached);
   return answer;
 }
 
-Task<void> NamespaceDriver::see_to_its_end(changes::Worker worker) {
+Task<void> NamespaceDriver::see_to_its_end(changes::Worker worker, std::string account) {
   const Making working(working_);
+  ++workers_of_[account];
   const auto ended =
       std::make_shared<boost::asio::posix::stream_descriptor>(executor_, worker.pidfd.release());
   const bool in_time = co_await wait_readable(ended, Clock::now() + kLongest);
   if (!in_time) ::kill(worker.pid, SIGKILL);
   constexpr Millis kBetween{2};
   while (::waitpid(worker.pid, nullptr, WNOHANG) == 0) co_await pause(kBetween);
+  if (--workers_of_[account] == 0) workers_of_.erase(account);
 }
 
 }  // namespace warren::runtime

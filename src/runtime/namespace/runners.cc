@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "linux/packets.h"
 #include "linux/text_file.h"
+#include "linux/tracee.h"
 #include "runtime/waiting.h"
 
 namespace warren::runtime {
@@ -67,6 +68,13 @@ Task<Result<void>> hear(std::shared_ptr<Descriptor> messages, std::string op, Cl
     if (got > 0) heard.append(piece.data(), static_cast<std::size_t>(got));
   }
   co_return Result<void>{};
+}
+
+// Whether a session that stands at a fork does so since it was asked to: src/repl/runner.py
+// gives its process this name for so long.
+bool is_asked_for(pid_t runner) {
+  const auto name = linux_::read_text(fmt::format("/proc/{}/comm", runner));
+  return name && linux_::trimmed(*name) == "warren-fork";
 }
 
 // The process's number as its own sandbox counts.
@@ -206,10 +214,16 @@ Task<Result<ForkPoint>> Runners::approach(std::shared_ptr<Twin> twin, Clock::tim
       point = fail(at.error());
       break;
     }
-    if (*at == Approach::kThere) {
+    if (*at == Approach::kThere && is_asked_for(twin->runner)) {
       point = halt_at_fork(*twin);
       break;
     }
+    // The user's own, which happens.
+    if (*at == Approach::kThere)
+      if (const auto passed = linux_::resume_to_call(twin->runner); !passed) {
+        point = fail(passed.error());
+        break;
+      }
     if (Clock::now() > at_once) co_await pause(kBetween);
   }
   co_return point;

@@ -147,6 +147,36 @@ TEST_F(FakeTree, Version2HandsControllersDownAndWritesLimits) {
   EXPECT_EQ(get("w/a/cpu.max"), "50000 100000");
 }
 
+TEST_F(FakeTree, Version2GivesASandboxAGroupForWhatRunsInsideAndOneForKeepers) {
+  put("cgroup.controllers", "cpu memory pids\n");
+  put("cgroup.subtree_control", "cpu memory pids\n");
+  put("w/cgroup.subtree_control", "cpu memory pids\n");
+  put("w/a/cgroup.subtree_control", "");
+  for (const char* file : {"w/a/memory.max", "w/a/memory.current", "w/a/memory.events", "w/a/cpu.max", "w/a/cpu.stat",
+                           "w/a/inside/pids.max", "w/a/inside/pids.current", "w/a/inside/memory.events",
+                           "w/a/inside/cgroup.procs", "w/a/inside/cgroup.freeze", "w/a/keeper/cgroup.procs"})
+    put(file, "");
+  put("w/a/inside/cgroup.events", "populated 1\nfrozen 1\n");
+  put("w/a/inside/pids.current", "3\n");
+  const auto cgroups = v2();
+  ASSERT_TRUE(cgroups);
+  ASSERT_TRUE((*cgroups)->make_sandbox("w/a"));
+  EXPECT_EQ(get("w/a/cgroup.subtree_control"), "+memory +pids +cpu");
+  ASSERT_TRUE((*cgroups)->limit("w/a", {.memory_bytes = 1000, .pids = 7, .cpu_percent = 50}));
+  EXPECT_EQ(get("w/a/memory.max"), "1000") << "both share it";
+  EXPECT_EQ(get("w/a/inside/pids.max"), "7") << "keepers do not count";
+  ASSERT_TRUE((*cgroups)->entry("w/a"));
+  const auto twins = (*cgroups)->twin_entry("w/a");
+  ASSERT_TRUE(twins);
+  EXPECT_EQ(twins->keeper.size(), 1U);
+  EXPECT_EQ(twins->runner.size(), 0U);
+  EXPECT_EQ(twins->run.size(), 1U);
+  EXPECT_TRUE((*cgroups)->charge_entry("w/a/keeper"));
+  ASSERT_TRUE((*cgroups)->freeze("w/a", Clock::now()));
+  EXPECT_EQ(get("w/a/inside/cgroup.freeze"), "1") << "keepers are not frozen";
+  EXPECT_EQ((*cgroups)->use("w/a")->pids, 3U);
+}
+
 TEST_F(FakeTree, Version2SaysWhyAContainersGroupCannotBeUsed) {
   put("cgroup.controllers", "cpu memory pids\n");
   put("cgroup.subtree_control", "");

@@ -119,7 +119,7 @@ def account_of(pid):
 FRESH = ("import os, random, uuid, secrets, socket, tempfile, time\n"
          "print(os.urandom(8).hex(), random.random(), uuid.uuid4(), secrets.token_hex(8), socket.gethostname(), tempfile.mktemp())")
 LOOK = ("find /root /tmp /var/tmp /srv /home /mnt /run -mindepth 1 -printf '%p %y %m %s\\n' 2>/dev/null | sort; env | grep -v '^_\\|^WARREN_CALL=' | sort; ulimit -a; "
-        "ps -eo args --no-headers | grep -v 'ps -eo\\|grep\\|bash' | sed 's/^ *//'; ls -l /proc/1/fd 2>&1 | head -1")
+        "seen=$(ps -eo args --no-headers); echo \"$seen\" | grep -v 'ps -eo\\|bash'; ls -l /proc/1/fd 2>&1 | head -1")
 
 
 def test_one_from_the_stock_is_as_fresh_as_any(stocked, start_server):

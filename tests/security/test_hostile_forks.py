@@ -152,6 +152,9 @@ def ordinary(shared_server):
     # Sandboxes of both templates are kept ready from here on.
     shared_server.client.create(template="python-datasci").destroy()
     one = shared_server.client.create()
+    # The account's group for forks is there from its first fork on.
+    child, = one.client.request("POST", f"{one.path}/fork", {}).json()["children"]
+    one.client.request("DELETE", f"/v1/sandboxes/{child}")
     eventually(lambda: steady(shared_server, 20))
     yield is_ordinary(one)
     one.destroy()

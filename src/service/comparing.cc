@@ -4,6 +4,8 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
 #include <utility>
@@ -24,6 +26,20 @@ namespace json = boost::json;
 constexpr std::size_t kPiece = std::size_t{64} * 1024;
 // How often a merge begins anew whose parent has changed meanwhile.
 constexpr int kAttempts = 3;
+
+// An account has few places for comparisons, and one that has answered keeps its own for a
+// moment more.
+constexpr Millis kBetween{25};
+constexpr int kMostWaits = 120;
+
+bool is_for_lack_of_place(const Result<UniqueFd>& descriptor) {
+  return !descriptor && descriptor.error().kind() == ErrorKind::kLimited;
+}
+
+Task<void> pause(Millis duration) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, duration);
+  co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+}
 
 class Answer {
  public:
@@ -80,7 +96,13 @@ Task<Result<changes::Diff>> Lifecycle::diff(Admitted one, Admitted other, DiffSp
   compare.paths = std::move(*paths);
   compare.text = spec.with_text ? changes::WithText::kYes : changes::WithText::kNo;
   const auto runtime = runtime_;
-  auto descriptor = co_await runtime->compare(std::move(compare));
+  auto asked = runtime->compare(compare);
+  auto descriptor = co_await std::move(asked);
+  for (int waited = 0; is_for_lack_of_place(descriptor) && waited < kMostWaits; ++waited) {
+    co_await pause(kBetween);
+    auto again = runtime->compare(compare);
+    descriptor = co_await std::move(again);
+  }
   if (!descriptor) co_return fail(std::move(descriptor).error());
   const auto answer = std::make_shared<Answer>(executor_, std::move(*descriptor));
   changes::DiffAnswer decoder;
@@ -100,7 +122,8 @@ Task<Result<Merged>> Lifecycle::merge_files(Admitted parent, Admitted winner, st
   spec.winner = winner.sandbox->info.id;
   spec.on_conflict = way_with_conflicts(on_conflict);
   for (int attempt = 1;; ++attempt) {
-    auto merged = co_await try_merge_files(parent.sandbox, spec);
+    auto attempted = try_merge_files(parent.sandbox, spec);
+    auto merged = co_await std::move(attempted);
     // Something has changed under its hands.
     const bool again = !merged && merged.error().kind() == ErrorKind::kConflict && attempt < kAttempts &&
                        parent.sandbox->is_alive();
@@ -113,7 +136,13 @@ Task<Result<Merged>> Lifecycle::merge_files(Admitted parent, Admitted winner, st
 
 Task<Result<Merged>> Lifecycle::try_merge_files(std::shared_ptr<LiveSandbox> parent, runtime::MergeSpec spec) {
   const auto runtime = runtime_;
-  auto descriptor = co_await runtime->plan_merge(std::move(spec));
+  auto asked = runtime->plan_merge(spec);
+  auto descriptor = co_await std::move(asked);
+  for (int waited = 0; is_for_lack_of_place(descriptor) && waited < kMostWaits; ++waited) {
+    co_await pause(kBetween);
+    auto again = runtime->plan_merge(spec);
+    descriptor = co_await std::move(again);
+  }
   if (!descriptor) co_return fail(std::move(descriptor).error());
   const auto answer = std::make_shared<Answer>(executor_, std::move(*descriptor));
   changes::MergeAnswer decoder;

@@ -121,29 +121,3 @@ def test_a_copy_that_dies_is_told_as_that(family, hostile):
         hostile.python(TOOLS)
         hostile.python_ok("fd = file_with(whole)\nclone(before=[(MADVISE, page, 4096, DONTFORK)], after=[(MADVISE, page, 4096, DOFORK)])")
         family.ask(hostile, 8)
-
-
-def test_a_session_that_could_not_be_held_in_time_runs_on(family, hostile):
-    """It waits in the kernel as vfork(2) does, 200 ms and more; an honest one may wait as long for a processor."""
-    hostile.python_ok("""
-R = sys.modules['_warren_repl.runner']; honest = R.Luggage
-os.mkfifo('/root/fifo')
-def spawn():
-    actions = ctypes.create_string_buffer(512); pid = ctypes.c_int()
-    libc.posix_spawn_file_actions_init(actions)
-    libc.posix_spawn_file_actions_addopen(actions, 0, b'/root/fifo', 0, 0)
-    libc.posix_spawn(ctypes.byref(pid), b'/bin/true', actions, None, (ctypes.c_char_p * 2)(b'true', None), None)
-def lie():
-    time.sleep(0.3); os.write(251, b'{"op":"packed","not_copied":{}}\\n')
-def luggage(*a):
-    R.Luggage = honest
-    threading.Thread(target=lie).start()
-    spawn()
-    return honest(*a)
-R.Luggage = luggage
-mark = 'kept'
-""")
-    family.refused(hostile, "in time")
-    hostile.bash_ok("echo > /root/fifo")
-    assert hostile.python_ok("print(mark)", timeout_seconds=10) == "kept\n"
-    family.fork(hostile)[0].works()

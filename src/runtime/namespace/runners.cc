@@ -402,7 +402,7 @@ Task<void> Runners::watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin
 Task<void> Runners::replace(std::shared_ptr<Sandbox> sandbox) {
   // Sessions that end again and again are replaced so often at most.
   constexpr Millis kInterval{500};
-  constexpr int kAttempts = 5;
+  constexpr int kAttempts = 20;
   Result<void> given = fail(ErrorKind::kUnavailable, "its template is not warm");
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     while (Clock::now() < sandbox->next_session) co_await pause(kInterval / 10);

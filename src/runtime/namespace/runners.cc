@@ -414,6 +414,7 @@ Task<void> Runners::replace(std::shared_ptr<Sandbox> sandbox) {
       given = sandbox->control ? give(sandbox) : Result<void>{};
       (void)sources_.cgroups.thaw(group_of(*sandbox));
     }
+    if (given && sandbox->spoilt_forks > 0) --sandbox->spoilt_forks;  // the new one may be tried
     if (given || !sandbox->control) co_return;
   }
   if (!sandbox->control) co_return;

@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -32,13 +33,16 @@ constexpr int kAttempts = 3;
 constexpr Millis kBetween{25};
 constexpr int kMostWaits = 120;
 
-bool is_for_lack_of_place(const Result<UniqueFd>& descriptor) {
-  return !descriptor && descriptor.error().kind() == ErrorKind::kLimited;
-}
-
-Task<void> pause(Millis duration) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, duration);
-  co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+// Asks the runtime for a comparison until there is a place for it.
+Task<Result<UniqueFd>> when_there_is_a_place(std::function<Task<Result<UniqueFd>>()> ask) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  for (int waited = 0;; ++waited) {
+    auto asked = ask();
+    auto descriptor = co_await std::move(asked);
+    if (descriptor || descriptor.error().kind() != ErrorKind::kLimited || waited == kMostWaits) co_return descriptor;
+    timer.expires_after(kBetween);
+    co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
 }
 
 class Answer {
@@ -96,13 +100,8 @@ Task<Result<changes::Diff>> Lifecycle::diff(Admitted one, Admitted other, DiffSp
   compare.paths = std::move(*paths);
   compare.text = spec.with_text ? changes::WithText::kYes : changes::WithText::kNo;
   const auto runtime = runtime_;
-  auto asked = runtime->compare(compare);
-  auto descriptor = co_await std::move(asked);
-  for (int waited = 0; is_for_lack_of_place(descriptor) && waited < kMostWaits; ++waited) {
-    co_await pause(kBetween);
-    auto again = runtime->compare(compare);
-    descriptor = co_await std::move(again);
-  }
+  auto begun = when_there_is_a_place([runtime, compare] { return runtime->compare(compare); });
+  auto descriptor = co_await std::move(begun);
   if (!descriptor) co_return fail(std::move(descriptor).error());
   const auto answer = std::make_shared<Answer>(executor_, std::move(*descriptor));
   changes::DiffAnswer decoder;
@@ -136,13 +135,8 @@ Task<Result<Merged>> Lifecycle::merge_files(Admitted parent, Admitted winner, st
 
 Task<Result<Merged>> Lifecycle::try_merge_files(std::shared_ptr<LiveSandbox> parent, runtime::MergeSpec spec) {
   const auto runtime = runtime_;
-  auto asked = runtime->plan_merge(spec);
-  auto descriptor = co_await std::move(asked);
-  for (int waited = 0; is_for_lack_of_place(descriptor) && waited < kMostWaits; ++waited) {
-    co_await pause(kBetween);
-    auto again = runtime->plan_merge(spec);
-    descriptor = co_await std::move(again);
-  }
+  auto begun = when_there_is_a_place([runtime, spec] { return runtime->plan_merge(spec); });
+  auto descriptor = co_await std::move(begun);
   if (!descriptor) co_return fail(std::move(descriptor).error());
   const auto answer = std::make_shared<Answer>(executor_, std::move(*descriptor));
   changes::MergeAnswer decoder;

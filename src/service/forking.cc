@@ -103,7 +103,6 @@ struct Lifecycle::ForkOrder {
   std::vector<std::shared_ptr<LiveSandbox>> children;
   // The parent's session: held for the fork, then until it goes on after it.
   std::shared_ptr<runtime::AgentStream> held;
-  bool copied = false;    // the session has forked: nothing is to be given up any more
   bool too_long = false;  // it did not go on after that
   boost::asio::steady_timer patience;
   std::shared_ptr<Signal> done = std::make_shared<Signal>();
@@ -231,7 +230,6 @@ Task<Result<json::object>> Lifecycle::copy(Admitted& parent, std::shared_ptr<For
   auto copied = co_await runtime->fork(sandbox->info.id, std::move(machines));
   // The agent is told by the end of the stream to let the session stay.
   if (!copied) co_return fail(std::move(copied).error());
-  order->copied = true;
   // What holds the session up from here on is what its user has it do after a fork.
   order->patience.expires_after(parts_.call_limit);
   order->patience.async_wait(

@@ -43,7 +43,7 @@ std::string setting(const std::string& path) {
 
 Finding root() {
   if (::geteuid() == 0) return ok("root", "running as root");
-  return missing("root", "not root: start warren with sudo, or as a system service");
+  return missing("root", "not root, whom serving needs, and much of this: run `sudo warren doctor`");
 }
 
 Finding kernel() {
@@ -96,6 +96,8 @@ Finding pool() {
 
 Finding loop_devices() {
   if (::access("/dev/loop-control", R_OK | W_OK) == 0) return ok("loop devices", "available");
+  if (errno == EACCES && ::geteuid() != 0)
+    return warn("loop devices", "not tried, since only root may open /dev/loop-control");
   return warn("loop devices",
               "/dev/loop-control is missing, so the pool cannot be an image: modprobe loop, or put "
               "WARREN_HOME on btrfs");

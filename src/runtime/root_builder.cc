@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/apt_sources.h"
+#include "runtime/build_phases.h"
 #include "runtime/child_lines.h"
 
 namespace warren::runtime {
@@ -64,7 +65,8 @@ std::string host_apt_setting(std::string_view name) {
 }
 
 std::vector<std::string> command(const TemplateDefinition& definition, const fs::path& root) {
-  std::vector<std::string> argv{kMmdebstrap, "--variant=minbase", "--mode=root", "--format=directory"};
+  std::vector<std::string> argv{kMmdebstrap, "--verbose", "--variant=minbase", "--mode=root",
+                                "--format=directory"};
   argv.emplace_back("--aptopt=Acquire::Languages \"none\"");
   for (const char* name : kHostAptSettings)
     if (std::string value = host_apt_setting(name); !value.empty())
@@ -144,12 +146,15 @@ Result<void> build_root(const TemplateDefinition& definition, const fs::path& ro
   if (access(kMmdebstrap, X_OK) < 0)
     return fail(ErrorKind::kUnavailable, "mmdebstrap is not installed: apt install mmdebstrap");
   std::deque<std::string> last;
+  BuildPhases phases;
   ChildHandlers handlers{[&](std::string_view line) {
                            last.emplace_back(line);
                            if (last.size() > kQuotedLines) last.pop_front();
-                           progress(line);
+                           const auto seen = phases.take(line);
+                           if (!seen.step.empty()) progress.step(seen.step);
+                           if (!seen.status.empty()) progress.status(seen.status);
                          },
-                         [&](Seconds since) { progress(fmt::format("… {} s", since.count())); }, Seconds(5)};
+                         [&](Seconds) { progress.status(phases.status()); }, Seconds(5)};
   auto code = run_lines(command(definition, root), environment(), handlers);
   if (!code) return fail(std::move(code).error());
   if (*code != 0)

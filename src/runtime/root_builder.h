@@ -11,8 +11,11 @@
 
 namespace warren::runtime {
 
-// One line of what is going on, without its end of line.
-using Progress = std::function<void(std::string_view)>;
+// What is going on, in lines without their end.
+struct Progress {
+  std::function<void(std::string_view)> step;    // something has begun, or should be known
+  std::function<void(std::string_view)> status;  // how far it is: in place of the last one, and often
+};
 
 // Fills `root`, a folder that does not exist yet. Needs root, mmdebstrap and the
 // network; takes a minute or two. On failure whatever has been made stays there, for

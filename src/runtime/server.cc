@@ -47,7 +47,8 @@ Result<void> raise_limit(__rlimit_resource resource, rlim_t wanted) {
   if (::getrlimit(resource, &limit) < 0) return fail_errno("getrlimit");
   limit.rlim_cur = limit.rlim_max;
   if (::setrlimit(resource, &limit) < 0) return fail_errno("setrlimit");
-  log::info("resource limit {} stays at {}", static_cast<int>(resource), limit.rlim_max);
+  log::debug("resource limit {} (getrlimit(2)) cannot be raised here and stays at {}",
+             static_cast<int>(resource), limit.rlim_max);
   return {};
 }
 
@@ -63,7 +64,7 @@ Result<void> prepare_process() {
   if (::chdir("/") < 0) return fail_errno("chdir /");
   // Sandboxes first, Warren last, where the host runs out of memory.
   if (const auto set = linux_::write_text("/proc/self/oom_score_adj", "-800"); !set)
-    log::info("{}", set.error().message());
+    log::debug("the kernel may choose the runtime where memory runs out: {}", set.error().message());
   return linux_::enter_private_mounts();
 }
 

@@ -30,7 +30,7 @@ Result<UniqueFd> lock_builds(const fs::path& folder, const Progress& progress) {
   if (!fd) return fail_errno(fmt::format("open {}", path.string()));
   if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) return fail_errno(fmt::format("lock {}", path.string()));
-  progress("another template is being built; waiting for it");
+  progress.step("another template is being built; waiting for it");
   while (flock(fd.get(), LOCK_EX) < 0)
     if (errno != EINTR) return fail_errno(fmt::format("lock {}", path.string()));
   return fd;
@@ -105,13 +105,14 @@ Result<TemplateInfo> Templates::build(std::string_view name, const Progress& pro
   WARREN_TRY(remove_unfinished(folder_));
 
   const fs::path unfinished = folder_ / fmt::format("{}{}", kUnfinished, root.filename().string());
-  progress(fmt::format("building template {} ({} packages and what they need)", name,
-                       definition->packages.size()));
+  progress.step(fmt::format("building it in {} ({} packages and what they need; some minutes)",
+                            folder_.string(), definition->packages.size()));
   if (auto built = build_root(*definition, unfinished, progress); !built) {
     Error reason = std::move(built).error();
     fs::remove_all(unfinished, error);
     return fail(std::move(reason).in(fmt::format("template \"{}\"", name)));
   }
+  progress.step("writing it to the disk");
   // Nothing of it may be lost in a crash once its name says that it is whole.
   if (UniqueFd fd(open(unfinished.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); !fd || syncfs(fd.get()) < 0)
     return fail_errno(fmt::format("sync {}", unfinished.string()));

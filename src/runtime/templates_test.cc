@@ -148,7 +148,8 @@ TEST_F(TemplatesTest, OnlyABuiltTemplateHasARoot) {
   EXPECT_TRUE(templates().list()[0].built);
   ASSERT_TRUE(templates().root_of("base"));
   EXPECT_EQ(*templates().root_of("base"), root);
-  auto built = templates().build("base", [](std::string_view line) { ADD_FAILURE() << line; });
+  const auto unexpected = [](std::string_view line) { ADD_FAILURE() << line; };
+  auto built = templates().build("base", {.step = unexpected, .status = unexpected});
   ASSERT_TRUE(built);
   EXPECT_TRUE(built->built);
 }

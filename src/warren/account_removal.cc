@@ -104,7 +104,7 @@ Result<int> remove_account(const std::string& name) {
     if (!closed) return std::unexpected(closed.error());
   } else if (lock.error().kind() == ErrorKind::kConflict) {
     done = with_server(
-        Access{.url = local_url(*config), .key = *key},
+        Access{.url = local_url(*config), .key = *key, .home = config->home},
         [&name](std::shared_ptr<ApiClient> client) { return end_and_close(std::move(client), name); });
   } else {
     return std::unexpected(lock.error());

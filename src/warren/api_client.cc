@@ -72,6 +72,7 @@ Result<Access> find_access(const Config& config) {
   } else {
     const bool told = listen != nullptr && *listen != '\0';
     access.url = told ? "http://" + config.listen.text() : local_url(config);
+    if (!told) access.home = config.home;
   }
   const char* key = std::getenv("WARREN_KEY");
   if (key != nullptr && *key != '\0') {
@@ -80,6 +81,8 @@ Result<Access> find_access(const Config& config) {
   }
   auto kept = read_small_file(config.key_file());
   if (!kept) {
+    auto there = require_home(config);
+    if (!there && there.error().kind() == ErrorKind::kNotFound) return std::unexpected(there.error());
     return fail(ErrorKind::kUnauthorized,
                 fmt::format("no key: set WARREN_KEY, or run this as a user who can read {} (sudo)",
                             config.key_file()));
@@ -91,7 +94,7 @@ Result<Access> find_access(const Config& config) {
 Result<std::shared_ptr<ApiClient>> ApiClient::make(Executor executor, const Access& access) {
   auto client = http::Client::make(std::move(executor), access.url);
   if (!client) return std::unexpected(std::move(client).error());
-  return std::make_shared<ApiClient>(std::move(*client), access.key);
+  return std::make_shared<ApiClient>(std::move(*client), access);
 }
 
 Task<Result<std::shared_ptr<http::ClientResponse>>> ApiClient::send(http::ClientRequest request) {
@@ -100,7 +103,9 @@ Task<Result<std::shared_ptr<http::ClientResponse>>> ApiClient::send(http::Client
   if (!response) {
     auto error = std::move(response).error();
     if (error.kind() == ErrorKind::kUnavailable) {
-      co_return fail(ErrorKind::kUnavailable, error.message() + "; is `warren serve` running?");
+      const auto which = home_.empty() ? std::string() : fmt::format(" with WARREN_HOME={}", home_);
+      co_return fail(ErrorKind::kUnavailable,
+                     fmt::format("{}; is `warren serve` running{}?", error.message(), which));
     }
     co_return fail(std::move(error));
   }
@@ -130,11 +135,10 @@ Task<Result<json::object>> ApiClient::call(std::string method, std::string targe
   return call(std::move(method), std::move(target), {});
 }
 
-Task<Result<std::string>> ApiClient::resolve(std::string name) {
-  if (is_sandbox_id(name)) co_return name;
+Task<Result<std::vector<std::string>>> ApiClient::named(std::string name) {
   auto answer = co_await call("GET", "/v1/sandboxes");
   if (!answer) co_return std::unexpected(std::move(answer).error());
-  std::string found;
+  std::vector<std::string> found;
   const auto* list = answer->if_contains("sandboxes");
   if (list == nullptr || !list->is_array()) co_return fail(ErrorKind::kInternal, "the server sent no list");
   for (const auto& each : list->get_array()) {
@@ -143,19 +147,25 @@ Task<Result<std::string>> ApiClient::resolve(std::string name) {
     const auto* own = object->if_contains("name");
     const auto* id = object->if_contains("id");
     if (own == nullptr || id == nullptr || !own->is_string() || !id->is_string()) continue;
-    if (own->get_string() != name) continue;
-    if (!found.empty()) {
-      co_return fail(ErrorKind::kConflict,
-                     fmt::format("more than one sandbox is named {}; use its id", api::in_quotes(name)));
-    }
-    found = std::string(id->get_string());
+    if (own->get_string() == name) found.emplace_back(id->get_string());
   }
-  if (found.empty()) {
+  co_return found;
+}
+
+Task<Result<std::string>> ApiClient::resolve(std::string name) {
+  if (is_sandbox_id(name)) co_return name;
+  auto found = co_await named(name);
+  if (!found) co_return std::unexpected(std::move(found).error());
+  if (found->empty()) {
     co_return fail(ErrorKind::kNotFound,
                    fmt::format("there is no sandbox {}; `warren sandbox list` shows those there are",
                                api::in_quotes(name)));
   }
-  co_return found;
+  if (found->size() > 1) {
+    co_return fail(ErrorKind::kConflict,
+                   fmt::format("{} sandboxes are named {}; use its id", found->size(), api::in_quotes(name)));
+  }
+  co_return std::move(found->front());
 }
 
 Task<Result<std::optional<std::string>>> LineReader::next() {

@@ -18,9 +18,12 @@ namespace warren::cli {
 struct Access {
   std::string url;
   std::string key;
+  // The home that told the address; empty where the environment did.
+  std::string home;
 };
 
-// kUnauthorized, saying what to set, where there is no key that this user can read.
+// Where there is no key that this user can read: kNotFound without a home, else kUnauthorized,
+// saying what to set.
 Result<Access> find_access(const Config& config);
 
 // Where the server of this home serves: what the running one wrote into HOME/run/address,
@@ -30,8 +33,8 @@ std::string local_url(const Config& config);
 class ApiClient {
  public:
   static Result<std::shared_ptr<ApiClient>> make(Executor executor, const Access& access);
-  ApiClient(std::shared_ptr<http::Client> http, std::string key)
-      : http_(std::move(http)), key_(std::move(key)) {}
+  ApiClient(std::shared_ptr<http::Client> http, const Access& access)
+      : http_(std::move(http)), key_(access.key), home_(access.home) {}
 
   // Sends the request with the key. An answer of 400 or more is an Error with the
   // server's own sentence.
@@ -41,6 +44,9 @@ class ApiClient {
   Task<Result<boost::json::object>> call(std::string method, std::string target, boost::json::object body);
   Task<Result<boost::json::object>> call(std::string method, std::string target);
 
+  // The ids of this account's sandboxes with that name.
+  Task<Result<std::vector<std::string>>> named(std::string name);
+
   // The id of the sandbox that a person means by `name`: an id, or a sandbox's name
   // if exactly one has it.
   Task<Result<std::string>> resolve(std::string name);
@@ -48,6 +54,7 @@ class ApiClient {
  private:
   std::shared_ptr<http::Client> http_;
   std::string key_;
+  std::string home_;
 };
 
 // Cuts an answer into lines.

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "runtime/templates.h"
 #include "service/accounts.h"
 #include "service/keys.h"
 #include "store/database.h"
@@ -46,14 +47,28 @@ Result<void> ensure_operator_key(const Config& config, const User& user) {
   return write_file_safely(config.key_file(), *secret + "\n", 0600);
 }
 
-std::string next_steps(const Config& config, const std::string& key, ShowKey show) {
+DefaultTemplate look_for_default_template(const Config& config) {
+  const auto installed = find_installation();
+  if (!installed) return DefaultTemplate::kNotBuilt;
+  const runtime::Templates templates(config.templates_dir, installed->definitions);
+  return templates.root_of("default") ? DefaultTemplate::kBuilt : DefaultTemplate::kNotBuilt;
+}
+
+std::string next_steps(const Config& config, const std::string& key, ShowKey show, DefaultTemplate built) {
   const auto url = "http://" + config.listen.text();
   const auto shown = show == ShowKey::kYes ? key : std::string("KEY");
   const auto where =
       show == ShowKey::kYes ? key + "   (kept in " + config.key_file() + ")" : config.key_file();
+  const auto lacking =
+      built == DefaultTemplate::kBuilt
+          ? std::string()
+          : fmt::format(
+                "\n  First         build what sandboxes start from, in another terminal, as root (some "
+                "minutes; this need not be restarted):\n    {}\n    warren template build default\n",
+                shell_setting(config));
   return fmt::format(R"text(
 Warren serves at {url}
-
+{lacking}
   The key       {where}
 
   For an agent  paste this into .mcp.json (Claude Code) or your client's MCP config:
@@ -70,7 +85,8 @@ Warren serves at {url}
   More          warren --help, warren mcp --configs (other clients), docs/operations.md. Ctrl-C stops.
 )text",
                      fmt::arg("url", url), fmt::arg("where", where), fmt::arg("shown", shown),
-                     fmt::arg("file", config.key_file()), fmt::arg("setting", shell_setting(config)));
+                     fmt::arg("file", config.key_file()), fmt::arg("setting", shell_setting(config)),
+                     fmt::arg("lacking", lacking));
 }
 
 }  // namespace warren::cli

@@ -16,8 +16,14 @@ Result<void> ensure_operator_key(const Config& config, const User& user);
 
 enum class ShowKey { kYes, kNo };
 
+// Whether sandboxes that name no template can be made.
+enum class DefaultTemplate { kBuilt, kNotBuilt };
+
+// Of this installation, in the folder that the settings name.
+DefaultTemplate look_for_default_template(const Config& config);
+
 // The address, where the key is (and the key itself with kYes), an MCP config to
-// paste, and a curl line to try.
-std::string next_steps(const Config& config, const std::string& key, ShowKey show);
+// paste, and a curl line to try; and that there is no template, and how to build it.
+std::string next_steps(const Config& config, const std::string& key, ShowKey show, DefaultTemplate built);
 
 }  // namespace warren::cli

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <thread>
 
 namespace warren::cli {
@@ -79,6 +80,24 @@ Result<User> find_user(const std::string& name) {
                 fmt::format("the user {} is root; the server must run as another", name));
   }
   return User{name, entry->pw_uid, entry->pw_gid};
+}
+
+Result<void> require_home(const Config& config) {
+  struct stat status {};
+  if (stat(config.database_dir().c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return {};
+  if (errno == EACCES) {
+    return fail(ErrorKind::kForbidden,
+                fmt::format("{} cannot be entered by this user; use sudo", config.home));
+  }
+  // sudo(8) starts with an environment of its own.
+  const bool by_sudo = std::getenv("SUDO_UID") != nullptr && std::getenv("WARREN_HOME") == nullptr;
+  return fail(ErrorKind::kNotFound,
+              fmt::format("there is no Warren home in {}: no server was ever started with it. If yours is "
+                          "elsewhere, name it: {}. If you have none yet, start the server, which makes it: "
+                          "`./run`, or `warren serve`",
+                          config.home,
+                          by_sudo ? "`sudo WARREN_HOME=/path warren ...`, since sudo does not pass it on"
+                                  : "`export WARREN_HOME=/path`"));
 }
 
 Result<void> prepare_home(const Config& config, const User& user) {

@@ -29,6 +29,10 @@ struct User {
 // kNotFound with the command that makes the user.
 Result<User> find_user(const std::string& name);
 
+// kNotFound, saying what to do, unless `warren serve` has made a home there once. What only
+// uses a home asks this first, so that a mistyped one is not made anew.
+Result<void> require_home(const Config& config);
+
 // Makes what is missing and sets owners and modes. Needs root. kInvalid, naming the
 // folder, where the server's user could not reach its database.
 Result<void> prepare_home(const Config& config, const User& user);

@@ -13,6 +13,7 @@ namespace warren::cli {
 Result<std::string> with_database(const std::function<Result<std::string>(store::Database&)>& body) {
   const auto config = load_config();
   if (!config) return std::unexpected(config.error());
+  WARREN_TRY(require_home(*config));
   const auto user = find_user(config->user);
   if (!user) return std::unexpected(user.error());
   if (geteuid() == 0) WARREN_TRY(prepare_home(*config, *user));

@@ -14,7 +14,8 @@ class Database;
 namespace warren::cli {
 
 // What `body` returns. It runs in a child process as the database's owner; the
-// operator's account is there. Needs root or that user.
+// operator's account is there. Needs root or that user. kNotFound, and nothing is made, where
+// there is no home.
 Result<std::string> with_database(const std::function<Result<std::string>(store::Database&)>& body);
 
 // The same, printed to standard output. The exit status is 0.

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
+#include <string>
 
 #include "warren/command.h"
 #include "warren/console.h"
@@ -12,6 +13,22 @@
 namespace {
 
 using warren::cli::Action;
+
+// What is wrong with the line, and whose --help says how it goes.
+std::string wrong_use(const CLI::App& app, const CLI::ParseError& error) {
+  std::string command = "warren";
+  const CLI::App* innermost = &app;
+  while (!innermost->get_subcommands().empty()) {
+    innermost = innermost->get_subcommands().front();
+    command += " " + innermost->get_name();
+  }
+  std::string sentence = error.what();
+  // A word that is no subcommand is what is wrong, not that there is none.
+  const auto unknown = app.remaining(true);
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !unknown.empty())
+    sentence = fmt::format("{} is not known here", unknown.front());
+  return fmt::format("warren: {}; see `{} --help`\n", warren::cli::printable(sentence), command);
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Warren: isolated Linux sandboxes for AI agents");
@@ -33,15 +50,9 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // A word that is no subcommand is what is wrong, not that there is none.
-    const auto unknown = app.remaining(true);
-    if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !unknown.empty()) {
-      (void)warren::cli::print(STDERR_FILENO, fmt::format("warren: {} is not known here; see --help\n",
-                                                          warren::cli::printable(unknown.front())));
-      return warren::cli::kOwnFailure;
-    }
-    const int status = app.exit(error);
-    return status == 0 ? 0 : warren::cli::kOwnFailure;
+    if (error.get_exit_code() == 0) return app.exit(error);  // it asked for help, and gets it
+    (void)warren::cli::print(STDERR_FILENO, wrong_use(app, error));
+    return warren::cli::kOwnFailure;
   }
   const auto status = chosen();
   if (status) return *status;

@@ -1,7 +1,9 @@
 // `warren mcp`: the MCP face over standard input and output.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "api/mcp/client_configs.h"
 #include "api/mcp/stdio.h"
@@ -34,6 +36,16 @@ Result<int> print_configs() {
   const auto installed = find_installation();
   if (!installed) return std::unexpected(installed.error());
   const api::mcp::ConfigTarget target{access->url, access->key};
+  // A key from the environment was chosen for this; the one on file is merely at hand.
+  const char* chosen = std::getenv("WARREN_KEY");
+  if (chosen == nullptr || *chosen == '\0') {
+    WARREN_TRY(
+        print(STDERR_FILENO,
+              fmt::format("warren: these have the operator's own key in them ({}). Give an agent a key of "
+                          "its own, which can be revoked by itself: "
+                          "WARREN_KEY=$(warren key create NAME) warren mcp --configs\n",
+                          config->key_file())));
+  }
   // By its whole path: an agent's PATH is seldom a person's.
   WARREN_TRY(print(STDOUT_FILENO, api::mcp::all_client_configs(target, installed->program.string())));
   return 0;

@@ -93,7 +93,7 @@ Result<void> raise_descriptor_limit(std::uint64_t wanted) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return fail_errno("getrlimit");
   limit.rlim_cur = limit.rlim_max;
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return fail_errno("setrlimit");
-  log::info("at most {} descriptors can be open here", limit.rlim_max);
+  log::debug("at most {} descriptors can be open here", limit.rlim_max);
   return {};
 }
 

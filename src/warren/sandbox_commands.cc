@@ -53,6 +53,17 @@ std::string text_at(const json::object& object, std::string_view name) {
 }
 
 Task<Result<int>> create(std::shared_ptr<ApiClient> client, Shared options) {
+  // The other commands take names, which are of use only while each means one sandbox.
+  if (!options->name.empty()) {
+    auto taken = co_await client->named(options->name);
+    if (!taken) co_return std::unexpected(std::move(taken).error());
+    if (!taken->empty()) {
+      co_return fail(ErrorKind::kConflict,
+                     fmt::format("there is a sandbox named {} already, {}; choose another name, or remove it "
+                                 "with `warren sandbox rm`",
+                                 shell_quoted(options->name), taken->front()));
+    }
+  }
   json::object body;
   if (!options->template_name.empty()) body["template"] = options->template_name;
   if (!options->name.empty()) body["name"] = options->name;
@@ -294,7 +305,7 @@ void add_sandbox_commands(CLI::App& app, Action& chosen) {
 
   auto* make = sandbox->add_subcommand("create", "Make a sandbox and print its id");
   make->add_option("--template,-t", options->template_name, "What it starts from (default: default)");
-  make->add_option("--name,-n", options->name, "A name for people");
+  make->add_option("--name,-n", options->name, "A name for it, not another's");
   make->add_option("--ttl", options->ttl_seconds, "Seconds until it is destroyed");
   make->add_option("--isolation", options->isolation, "auto or namespace");
   make->add_flag("--persistent", options->persistent, "Do not end it for being idle");

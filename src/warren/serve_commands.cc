@@ -22,7 +22,7 @@ void announce(const Config& config) {
   while (key.ends_with('\n')) key.pop_back();
   // The key only to a person: what is not a terminal may be a log.
   const auto show = isatty(STDOUT_FILENO) == 1 ? ShowKey::kYes : ShowKey::kNo;
-  (void)print(STDOUT_FILENO, next_steps(config, key, show));
+  (void)print(STDOUT_FILENO, next_steps(config, key, show, look_for_default_template(config)));
 }
 
 Result<int> serve() {
@@ -41,6 +41,12 @@ Result<int> serve() {
                 fmt::format("another `warren serve` runs with WARREN_HOME={}; stop it first", config->home));
   }
   WARREN_TRY(ensure_operator_key(*config, *user));
+  if (look_for_default_template(*config) == DefaultTemplate::kNotBuilt) {
+    log::warn(
+        "the template default is not built in {}: no sandbox can be made of it until `warren template "
+        "build default` has been run",
+        config->templates_dir);
+  }
 
   Listeners listeners;
   auto http = listen_http(config->listen);

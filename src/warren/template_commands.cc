@@ -8,10 +8,15 @@
 #include "warren/command.h"
 #include "warren/config.h"
 #include "warren/console.h"
+#include "warren/home.h"
 #include "warren/installation.h"
+#include "warren/status_line.h"
 
 namespace warren::cli {
 namespace {
+
+// In a log; on a terminal it is written over all the time.
+constexpr Millis kLogEvery{10'000};
 
 Result<runtime::Templates> open_templates() {
   auto config = load_config();
@@ -30,6 +35,11 @@ Result<int> list() {
                        each.digest.substr(0, 16), each.description);
   }
   WARREN_TRY(print(STDOUT_FILENO, out));
+  // What is built for another home does not count here.
+  const auto config = load_config();
+  if (!config) return std::unexpected(config.error());
+  if (const auto home = require_home(*config); !home)
+    WARREN_TRY(print(STDERR_FILENO, fmt::format("warren: {}\n", home.error().message())));
   return 0;
 }
 
@@ -40,10 +50,10 @@ Result<int> build(const std::vector<std::string>& names) {
   auto templates = open_templates();
   if (!templates) return std::unexpected(std::move(templates).error());
   for (const auto& name : names) {
-    const auto progress = [&](std::string_view line) {
-      (void)print(STDERR_FILENO, fmt::format("{}: {}\n", name, line));
-    };
-    auto built = templates->build(name, progress);
+    StatusLine shown(STDERR_FILENO, name, kLogEvery);
+    auto built = templates->build(name, {.step = [&](std::string_view line) { shown.step(line); },
+                                         .status = [&](std::string_view line) { shown.status(line); }});
+    shown.clear();
     if (!built) return fail(std::move(built).error().in("template " + name));
     WARREN_TRY(
         print(STDOUT_FILENO, fmt::format("{} is built ({})\n", built->name, built->digest.substr(0, 16))));

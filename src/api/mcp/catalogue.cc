@@ -83,8 +83,7 @@ json::object create_sandbox_tool() {
       "create_sandbox", "Create a sandbox",
       "Create an isolated Linux sandbox (Debian, root inside, Python with IPython, Node, build tools) and "
       "return "
-      "its sandbox_id, ready at once. Use one for code nobody has reviewed, package installs, untrusted "
-      "input and "
+      "its sandbox_id, ready at once. Use one for code nobody has reviewed, untrusted input and "
       "experiments. It lives for ttl_seconds (default 1 hour), is destroyed after 30 minutes without use, "
       "and has no "
       "network. Destroy it when done.",

@@ -16,8 +16,8 @@ constexpr std::string_view kVersion = WARREN_VERSION;
 
 std::string instructions(Speaker speaker) {
   std::string text =
-      "Warren runs code in isolated Linux sandboxes. Use one for code that nobody has reviewed, package "
-      "installs, untrusted input and experiments; it cannot see this machine's files, environment or keys.\n";
+      "Warren runs code in isolated Linux sandboxes. Use one for code that nobody has reviewed, "
+      "untrusted input and experiments; it cannot see this machine's files, environment or keys.\n";
   if (speaker == Speaker::kBridge) {
     text +=
         "A sandbox of your own is made when you first use a tool and destroyed when this session ends, so "

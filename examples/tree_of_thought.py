@@ -5,18 +5,33 @@ A parent sandbox loads a data frame, which is the expensive part. It is forked i
 which has the data frame already and tries a model of its own, all at the same time. The winner is merged
 back: the parent's id then has the winner's variables. The losers are destroyed.
 
-    WARREN_URL=http://127.0.0.1:7070 WARREN_KEY=wrn_... python3 examples/tree_of_thought.py
+    python3 examples/tree_of_thought.py
 
-Standard library only: Warren's REST face is plain HTTP and JSON.
+On the server's own machine it takes the operator's key; anywhere else set WARREN_URL=http://HOST:PORT and
+WARREN_KEY=wrn_... It needs the template python-datasci. Standard library only: Warren's REST face is plain HTTP and JSON.
 """
 
 import concurrent.futures
 import json
 import os
+import sys
+import urllib.error
 import urllib.request
 
-URL = os.environ.get("WARREN_URL", "http://127.0.0.1:7070")
-KEY = os.environ["WARREN_KEY"]
+HOME = os.environ.get("WARREN_HOME") or "/var/lib/warren"
+
+
+def kept(name):
+    """What a file of the server's home says; nothing where this user can read none."""
+    try:
+        with open(os.path.join(HOME, name)) as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+URL = os.environ.get("WARREN_URL") or f"http://{kept('run/address') or '127.0.0.1:7070'}"
+KEY = os.environ.get("WARREN_KEY") or kept("admin.key")
 
 # Hourly temperatures of two years, with days, seasons and noise in them. The last month is what the models
 # must foretell.
@@ -70,6 +85,8 @@ def run(sandbox, code):
 
 
 def main():
+    if not KEY:
+        sys.exit(f"no key: set WARREN_KEY, or run this as a user who can read {HOME}/admin.key (set WARREN_HOME if that is elsewhere)")
     parent = call("POST", "/v1/sandboxes", {"template": "python-datasci"})["id"]
     alive = {parent}
     try:
@@ -99,4 +116,9 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except urllib.error.HTTPError as refused:
+        sys.exit(f"{URL} answered {refused.code}: {refused.read().decode(errors='replace').strip()}")
+    except urllib.error.URLError as failed:
+        sys.exit(f"cannot reach {URL}: {failed.reason}; is `warren serve` running there?")

@@ -1,8 +1,15 @@
 #include "runtime/doctor.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <grp.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+
+#include "base/unique_fd.h"
 
 namespace warren::runtime {
 namespace {
@@ -56,6 +63,35 @@ TEST(Doctor, EveryFindingSaysSomething) {
   ASSERT_NE(user, findings.end());
   EXPECT_EQ(user->condition, Condition::kMissing);
   EXPECT_THAT(user->message, ::testing::HasSubstr("useradd"));
+}
+
+// Needs root, to be somebody else in a child process.
+TEST(Doctor, WhoIsNotRootIsToldWhatWasNotTried) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::string said;
+    if (setgroups(0, nullptr) == 0 && setresgid(65534, 65534, 65534) == 0 &&
+        setresuid(65534, 65534, 65534) == 0) {
+      for (const auto& finding : examine({.home = "/var/tmp", .server_user = "root"}))
+        if (finding.name == "root" || finding.name == "loop devices" || finding.name == "overlay")
+          said += finding.message + "\n";
+    }
+    _exit(write(writing.get(), said.data(), said.size()) == static_cast<ssize_t>(said.size()) ? 0 : 1);
+  }
+  writing.reset();
+  std::string said;
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0; (got = read(reading.get(), buffer.data(), buffer.size())) > 0;)
+    said.append(buffer.data(), static_cast<std::size_t>(got));
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_THAT(said, ::testing::HasSubstr("sudo warren doctor"));
+  EXPECT_THAT(said, ::testing::HasSubstr("only root may open /dev/loop-control"));
+  EXPECT_THAT(said, ::testing::Not(::testing::HasSubstr("is missing")));
 }
 
 // Needs root: a machine that runs these tests can make sandboxes.

@@ -113,7 +113,8 @@ Result<void> read_entry(std::string_view key, const toml::node& node, File& file
   if (key != "description" && key != "suite" && key != "extends")
     return fail(
         ErrorKind::kInvalid,
-        fmt::format("unknown entry \"{}\"; there are description, suite, extends, packages, imports and files", key));
+        fmt::format(
+            "unknown entry \"{}\"; there are description, suite, extends, packages, imports and files", key));
   auto text = string_of(node, key);
   if (!text) return fail(std::move(text).error());
   if (key == "description") {
@@ -132,7 +133,9 @@ Result<File> read_file(const std::filesystem::path& folder, std::string_view nam
   std::filesystem::path path = folder / (std::string(name) + ".toml");
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
-    return fail(ErrorKind::kNotFound, fmt::format("there is no template \"{}\"", name));
+    return fail(
+        ErrorKind::kNotFound,
+        fmt::format("there is no template \"{}\"; `warren template list` shows those there are", name));
   toml::parse_result parsed = toml::parse_file(path.string());
   if (!parsed)
     return fail(ErrorKind::kInvalid,

@@ -74,6 +74,7 @@ Warren serves at {url}
   For an agent  paste this into .mcp.json (Claude Code) or your client's MCP config:
     {{"mcpServers":{{"warren":{{"type":"http","url":"{url}/mcp","headers":{{"Authorization":"Bearer {shown}"}}}}}}}}
     or: claude mcp add --transport http warren {url}/mcp --header "Authorization: Bearer $(cat {file})"
+    This is the operator's key; `warren key create NAME` makes an agent one of its own.
 
   To try it     make a sandbox over HTTP:
     curl -sX POST {url}/v1/sandboxes -H "Authorization: Bearer $(cat {file})"

@@ -1,7 +1,7 @@
 // Operations on files (changes/operation.h) done to a tree: first everything that is new is
 // written into a folder of its own and what must hold is looked at, then it is put in place.
-// Up to that point nothing of the tree has changed. No symbolic link is followed, whatever
-// runs beside does to the tree.
+// Up to that point nothing of the tree has changed, and from there on it can be undone until all is
+// there. No symbolic link is followed, whatever runs beside does to the tree.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,10 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "agent/placement.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "changes/operation_decoder.h"
@@ -24,7 +26,7 @@ class Application final : public changes::OperationHandler {
   static Result<Application> start(UniqueFd root);
   Application(Application&&) = default;
   Application& operator=(Application&&) = delete;
-  // Removes what was written and not put in place.
+  // Removes what was written and not put in place, and what was replaced.
   ~Application() override;
 
   Result<void> begin(changes::Operation operation) override;
@@ -40,32 +42,31 @@ class Application final : public changes::OperationHandler {
   Result<void> perform(std::size_t which);
   // After the last: gives new folders their attributes, within before without.
   Result<void> finish();
-  // Folders that were to go and were not empty.
-  std::uint64_t left() const { return left_; }
+  // What has been done; for undoing it step by step when something fails, or for letting go, step by
+  // step, of what was replaced.
+  Placement& placement() { return placement_; }
 
  private:
-  Application() = default;
+  Application(UniqueFd root, UniqueFd home, UniqueFd stage)
+      : root_(std::move(root)),
+        home_(std::move(home)),
+        stage_(std::move(stage)),
+        placement_(root_.get(), stage_.get()) {}
 
   // An operation without what it no longer needs.
   struct Pending {
     changes::Operation operation;
     bool staged = false;
   };
-  struct Place {
-    UniqueFd folder;
-    std::string name;
-  };
-
-  // The folder of a path; no descriptor if there is none.
-  Place place_of(const std::string& path) const;
   Result<void> stage_file(Pending& pending);
   Result<void> finish_file();
-  Result<void> set_attributes(const std::string& path, const changes::Attributes& attributes) const;
+  Result<void> stage_link(std::size_t which);
 
   UniqueFd root_;
-  UniqueFd home_;     // the folder that the stage lies in
-  std::string name_;  // of the stage
+  UniqueFd home_;  // the folder that the stage lies in
   UniqueFd stage_;
+  Placement placement_;
+  std::string name_;  // of the stage
   std::uint64_t device_ = 0;
   std::vector<Pending> operations_;
   UniqueFd file_;                                          // what content() writes
@@ -73,7 +74,6 @@ class Application final : public changes::OperationHandler {
   // What earlier operations leave: for check().
   std::set<std::string, std::less<>> removed_;
   std::set<std::string, std::less<>> made_;
-  std::uint64_t left_ = 0;
 };
 
 }  // namespace warren::agent

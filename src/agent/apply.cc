@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "agent/application.h"
-#include "agent/file_error.h"
 #include "agent/request.h"
 
 namespace warren::agent {
@@ -46,13 +45,26 @@ Task<void> apply_operations(std::shared_ptr<Stream> stream, json::object object)
   }
   if (stream->cancelled()) co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
 
-  // From here on it is done to its end, whoever still wants it.
-  for (std::size_t i = 0; i < application.size(); ++i) {
-    if (auto performed = application.perform(i); !performed) co_return stream->close(performed.error());
+  // From here on it is done to its end, whoever still wants it, or undone.
+  Result<void> outcome;
+  for (std::size_t i = 0; outcome && i < application.size(); ++i) {
+    outcome = application.perform(i);
     if (i % kInARow == kInARow - 1) co_await asio::post(executor, asio::use_awaitable);
   }
-  if (auto finished = application.finish(); !finished) co_return stream->close(finished.error());
-  json::object result{{"applied", application.size()}, {"left", application.left()}};
+  if (outcome) outcome = application.finish();
+  Placement& placement = application.placement();
+  if (!outcome) {
+    while (placement.steps() > 0) {
+      placement.undo_last();
+      if (placement.steps() % kInARow == 0) co_await asio::post(executor, asio::use_awaitable);
+    }
+    co_return stream->close(placement.undone(outcome.error()));
+  }
+  for (std::size_t i = 0; i < placement.steps(); ++i) {
+    placement.settle(i);
+    if (i % kInARow == kInARow - 1) co_await asio::post(executor, asio::use_awaitable);
+  }
+  json::object result{{"applied", application.size()}, {"left", placement.left()}};
   stream->close(result);
 }
 

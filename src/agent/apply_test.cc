@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <set>
 
 #include "agent/application.h"
 #include "changes/overlay_under_test.h"
+#include "changes/text.h"
 
 namespace warren::agent {
 namespace {
@@ -383,6 +385,213 @@ TEST_F(MergeTest, NoSymbolicLinkIsFollowed) {
   operations.erase(was, operations.find("}}", was) + 1 - was);
   EXPECT_FALSE(apply_to(*parent, operations));
   EXPECT_EQ(parent->read("elsewhere/a"), "a\n");
+}
+
+TEST_F(MergeTest, AnEditStaysWhereItsFileWasIfItsNewFolderGoes) {
+  fork();
+  parent->move("root/other", "root/folder/other");
+  winner->write("root/other", "edited\n");
+  winner->remove("root/folder");
+  merge(OnConflict::kTheirs);
+  EXPECT_EQ(parent->read("root/other"), "edited\n");
+  EXPECT_FALSE(fs::exists(parent->at("root/folder")));
+}
+
+TEST_F(MergeTest, AnEditGoesNowhereThatTheWinnerWritesToo) {
+  fork();
+  parent->move("root/other", "root/there");
+  winner->write("root/other", "edited\n");
+  winner->write("root/there", "the winner's\n");
+  merge(OnConflict::kTheirs);
+  EXPECT_EQ(parent->read("root/other"), "edited\n");
+  EXPECT_EQ(parent->read("root/there"), "the winner's\n");
+}
+
+TEST_F(MergeTest, WhatBothAddedHasOneModeOrConflicts) {
+  fork();
+  for (const auto* side : {parent, winner}) {
+    side->write("root/same", "s\n");
+    side->write("root/differs", side == parent ? "p\n" : "w\n");
+    fs::create_directory(side->at("root/new"));
+  }
+  for (const char* path : {"root/same", "root/differs", "root/new"})
+    fs::permissions(winner->at(path), fs::perms(0700));
+  const auto mode = [&](const std::string& path) {
+    return static_cast<unsigned>(fs::status(parent->at(path)).permissions());
+  };
+  merge();
+  EXPECT_EQ(conflicts(),
+            "/root/differs: both sides added it, with different lines\n"
+            "/root/differs: both sides added it, with another mode\n"
+            "/root/new: both sides added it, with another mode\n"
+            "/root/same: both sides added it, with another mode\n");
+  merge(OnConflict::kOurs);
+  EXPECT_EQ(mode("root/same"), 0644U);
+  EXPECT_EQ(mode("root/differs"), 0644U);
+  EXPECT_EQ(parent->read("root/differs"), "p\n");
+  merge(OnConflict::kTheirs);
+  for (const char* path : {"root/same", "root/differs", "root/new"}) EXPECT_EQ(mode(path), 0700U) << path;
+  EXPECT_EQ(parent->read("root/differs"), "w\n");
+}
+
+TEST_F(MergeTest, ANewLinkToAFileThatStaysIsALink) {
+  parent->write("root/earlier", "e\n");
+  fork();
+  fs::create_hard_link(winner->at("root/other"), winner->at("root/folder/link"));
+  fs::create_hard_link(winner->at("root/earlier"), winner->at("root/link"));
+  fs::create_hard_link(winner->at("root/earlier"), winner->at("root/another"));
+  merge();
+  EXPECT_EQ(conflicts(), "");
+  EXPECT_EQ(merged.report->content_bytes, 0U);
+  EXPECT_TRUE(fs::equivalent(parent->at("root/other"), parent->at("root/folder/link")));
+  EXPECT_TRUE(fs::equivalent(parent->at("root/earlier"), parent->at("root/link")));
+  EXPECT_TRUE(fs::equivalent(parent->at("root/earlier"), parent->at("root/another")));
+  merge();
+  EXPECT_EQ(merged.report->operations, 0U);
+}
+
+TEST_F(MergeTest, ANewLinkToAFileThatTheParentChangedIsACopyOfTheWinners) {
+  fork();
+  fs::create_hard_link(winner->at("root/other"), winner->at("root/link"));
+  parent->write("root/other", "changed\n");
+  merge();
+  EXPECT_EQ(parent->read("root/link"), "other\n");
+  EXPECT_EQ(parent->read("root/other"), "changed\n");
+}
+
+TEST_F(MergeTest, ALinkIsNotMadeOfAFileThatChangesMeanwhile) {
+  fork();
+  fs::create_hard_link(winner->at("root/other"), winner->at("root/link"));
+  const auto planned = overlays.merge(*parent, *winner);
+  parent->write("root/other", "in between\n");
+  const auto applied = apply_to(*parent, planned.operations);
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(applied.error().message(), "merge /root/other: it has changed meanwhile");
+  EXPECT_FALSE(fs::exists(parent->at("root/link")));
+}
+
+TEST_F(MergeTest, MergingAgainChangesNothing) {
+  fork();
+  winner->write("root/text", "1\n2\n3\n4\n5\n6\n7\n8\nnine\n");
+  parent->write("root/text", "one\n2\n3\n4\n5\n6\n7\n8\n9\n");
+  winner->write("root/other", "edited\n");
+  parent->move("root/other", "root/elsewhere");
+  winner->write("root/new/file", "n\n");
+  winner->remove("root/folder/a");
+  merge();
+  EXPECT_EQ(parent->read("root/elsewhere"), "edited\n");
+  EXPECT_GT(merged.report->operations, 0U);
+  const auto before = parent->all();
+  merge();
+  EXPECT_EQ(conflicts(), "");
+  EXPECT_EQ(merged.report->operations, 0U) << merged.operations;
+  EXPECT_EQ(parent->all(), before);
+}
+
+TEST_F(MergeTest, TextOfTooManyLinesConflictsWhole) {
+  std::string lines;
+  for (std::size_t i = 0; i <= changes::kMostLines; ++i) lines += "\n";
+  overlays.write("lower", "root/lines", lines);
+  fork();
+  winner->write("root/lines", "first\n" + lines);
+  parent->write("root/lines", lines + "last\n");
+  merge();
+  EXPECT_EQ(conflicts(), "/root/lines: both sides changed it, and it is too large to merge by line\n");
+}
+
+TEST(MergeOnBtrfsTest, AFileOfTheTemplateIsNotTakenForANewOneOfItsNumber) {
+  Overlays overlays(Overlays::Disk::kBtrfs);
+  for (int i = 0; i < 64; ++i) overlays.write("lower", "root/filler" + std::to_string(i), "f");
+  overlays.write("lower", "root/text", "of the template\n");
+  auto& parent = overlays.make("parent");
+  parent.write("root/earlier", "e\n");
+  auto& winner = overlays.fork(parent, "winner");
+  const auto number = [](const fs::path& path) {
+    struct stat status {};
+    EXPECT_EQ(::lstat(path.c_str(), &status), 0);
+    return status.st_ino;
+  };
+  const auto wanted = number(overlays.at("lower", "root/text"));
+  winner.remove("root/text");
+  std::string same;
+  for (int i = 0; i < 1000 && same.empty(); ++i) {
+    const std::string path = "root/new" + std::to_string(i);
+    winner.write(path, "new " + std::to_string(i) + "\n");
+    if (number(winner.upper / "data" / path) == wanted) same = path;
+  }
+  ASSERT_NE(same, "");
+  parent.write("root/text", "of the template\nand the parent\n");
+  const auto merged = overlays.merge(parent, winner);
+  ASSERT_TRUE(merged.report);
+  ASSERT_EQ(merged.report->conflicts.size(), 1U);
+  EXPECT_EQ(merged.report->conflicts[0].reason, "the winner deleted it, the parent changed it");
+  EXPECT_TRUE(merged.report->renamed.empty());
+}
+
+// A merge that is undone when all of it has been done.
+class UndoTest : public MergeTest {
+ protected:
+  // Does all of it, and then undoes it.
+  std::string undo(const std::string& operations, const std::function<void()>& between = [] {}) {
+    auto started =
+        Application::start(UniqueFd(::open(parent->mount.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
+    EXPECT_TRUE(started);
+    Application application = *std::move(started);
+    changes::OperationDecoder decoder;
+    EXPECT_TRUE(decoder.feed(operations, application));
+    EXPECT_TRUE(application.finish_writing());
+    for (std::size_t i = 0; i < application.size(); ++i) EXPECT_TRUE(application.check(i));
+    for (std::size_t i = 0; i < application.size(); ++i) EXPECT_TRUE(application.perform(i));
+    EXPECT_TRUE(application.finish());
+    between();
+    while (application.placement().steps() > 0) application.placement().undo_last();
+    return application.placement().undone(Error(ErrorKind::kConflict, "it failed")).message();
+  }
+};
+
+TEST_F(UndoTest, EverythingIsPutBack) {
+  fs::create_directory(parent->at("tmp"));
+  parent->write("root/mine", "mine\n");
+  fs::create_symlink("nowhere", parent->at("root/link"));
+  const std::string value = "value";
+  ASSERT_EQ(::setxattr(parent->at("root/mine").c_str(), "user.note", value.data(), value.size(), 0), 0);
+  fork();
+  winner->write("root/text", "changed\n");
+  winner->write("root/new/deep/file", "n\n");
+  winner->remove("root/folder");
+  winner->write("root/folder", "now a file\n");
+  winner->remove("root/other");
+  winner->write("root/other/inside", "now a folder\n");
+  fs::remove(winner->at("root/link"));
+  fs::create_symlink("elsewhere", winner->at("root/link"));
+  fs::permissions(winner->at("root/mine"), fs::perms(0700));
+  ASSERT_EQ(::removexattr(winner->at("root/mine").c_str(), "user.note"), 0);
+  fs::create_hard_link(winner->at("root/mine"), winner->at("root/also mine"));
+  const auto before = parent->all();
+  const auto planned = overlays.merge(*parent, *winner);
+  ASSERT_TRUE(planned.report && planned.report->applies);
+  EXPECT_EQ(undo(planned.operations), "it failed; everything is as it was");
+  fs::remove(parent->at("tmp/.warren"));  // nothing is left in it
+  EXPECT_EQ(parent->all(), before);
+  std::string got(16, '\0');
+  EXPECT_EQ(::getxattr(parent->at("root/mine").c_str(), "user.note", got.data(), got.size()), 5);
+  // And it can be done yet.
+  ASSERT_TRUE(apply_to(*parent, planned.operations));
+  fs::remove_all(parent->at("tmp/.warren"));
+  EXPECT_EQ(parent->all(), winner->all());
+}
+
+TEST_F(UndoTest, WhatCannotBePutBackIsSaid) {
+  fork();
+  winner->write("root/text", "changed\n");
+  winner->write("root/new", "n\n");
+  winner->remove("root/other");
+  const auto planned = overlays.merge(*parent, *winner);
+  const std::string said = undo(planned.operations, [&] { parent->write("root/other", "somebody's\n"); });
+  EXPECT_EQ(said, "it failed; could not be put back as it was: /root/other");
+  EXPECT_EQ(parent->read("root/other"), "somebody's\n");
+  EXPECT_EQ(parent->read("root/text"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+  EXPECT_FALSE(fs::exists(parent->at("root/new")));
 }
 
 TEST_F(MergeTest, AFileInThePlaceOfAFolderAndTheOtherWayRound) {

@@ -6,13 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/utf8.h"
+#include "changes/json_text.h"
 
 namespace warren::api {
 namespace {
 
 namespace json = boost::json;
+using changes::put_bytes;
 
 void put_side(json::object& object, const changes::Side& side) {
   object["type"] = changes::name_of(side.type);
@@ -21,32 +22,7 @@ void put_side(json::object& object, const changes::Side& side) {
   if (side.target) put_bytes(object, "target", *side.target);
 }
 
-json::array paths_json(const std::vector<std::string>& paths) {
-  json::array list;
-  for (const auto& path : paths) put_bytes(list.emplace_back(json::object()).get_object(), "path", path);
-  return list;
-}
-
-std::string_view name_of(changes::OnConflict side) {
-  switch (side) {
-    case changes::OnConflict::kOurs:
-      return "ours";
-    case changes::OnConflict::kTheirs:
-      return "theirs";
-    case changes::OnConflict::kFail:
-      break;
-  }
-  return "fail";
-}
-
 }  // namespace
-
-void put_bytes(json::object& object, std::string_view key, std::string_view bytes) {
-  if (is_utf8(bytes))
-    object[key] = bytes;
-  else
-    object[std::string(key) + "_base64"] = encode_base64(bytes);
-}
 
 json::object diff_json(const changes::Diff& diff) {
   json::array added;
@@ -74,37 +50,8 @@ json::object diff_json(const changes::Diff& diff) {
 }
 
 json::object report_json(const changes::MergeReport& report) {
-  json::object object;
+  json::object object = changes::told(report);
   object["applied"] = report.applies;
-  const auto& counts = report.counts;
-  object["counts"] = json::object{{"added", counts.added},     {"modified", counts.modified},
-                                  {"deleted", counts.deleted}, {"renamed", counts.renamed},
-                                  {"merged", counts.merged},   {"conflicts", counts.conflicts},
-                                  {"skipped", counts.skipped}};
-  object["added"] = paths_json(report.added);
-  object["modified"] = paths_json(report.modified);
-  object["deleted"] = paths_json(report.deleted);
-  object["merged"] = paths_json(report.merged);
-  json::array& renamed = object["renamed"].emplace_array();
-  for (const auto& each : report.renamed) {
-    json::object& one = renamed.emplace_back(json::object()).get_object();
-    put_bytes(one, "from", each.from);
-    put_bytes(one, "path", each.path);
-  }
-  json::array& conflicts = object["conflicts"].emplace_array();
-  for (const auto& each : report.conflicts) {
-    json::object& one = conflicts.emplace_back(json::object()).get_object();
-    put_bytes(one, "path", each.path);
-    one["reason"] = each.reason;
-    if (each.resolved) one["resolved"] = name_of(*each.resolved);
-  }
-  json::array& skipped = object["skipped"].emplace_array();
-  for (const auto& each : report.skipped) {
-    json::object& one = skipped.emplace_back(json::object()).get_object();
-    put_bytes(one, "path", each.path);
-    one["reason"] = each.reason;
-  }
-  object["truncated"] = report.truncated;
   return object;
 }
 

@@ -4,15 +4,11 @@
 
 #include <boost/json/object.hpp>
 #include <string>
-#include <string_view>
 
 #include "changes/answer.h"
 #include "changes/report.h"
 
 namespace warren::api {
-
-// `key`, or `key`_base64.
-void put_bytes(boost::json::object& object, std::string_view key, std::string_view bytes);
 
 // {"added":[…],"removed":[…],"modified":[…],"truncated":B}. An entry: "path", "type", "size" and
 // "mode" (of what is there now, or was), "target" of a symbolic link; of a modified one

@@ -206,11 +206,8 @@ std::string encode_failure(const Error& error) {
       {{"error", json::object{{"kind", name_of(error.kind())}, {"message", to_utf8(error.message())}}}});
 }
 
-std::string encode(const MergeReport& report) {
-  json::object object{{"applies", report.applies},
-                      {"truncated", report.truncated},
-                      {"operations", report.operations},
-                      {"content_bytes", report.content_bytes}};
+json::object told(const MergeReport& report) {
+  json::object object{{"truncated", report.truncated}};
   object["counts"] = json::object{{"added", report.counts.added},     {"modified", report.counts.modified},
                                   {"deleted", report.counts.deleted}, {"renamed", report.counts.renamed},
                                   {"merged", report.counts.merged},   {"conflicts", report.counts.conflicts},
@@ -242,6 +239,14 @@ std::string encode(const MergeReport& report) {
     skipped.push_back(std::move(entry));
   }
   object["skipped"] = std::move(skipped);
+  return object;
+}
+
+std::string encode(const MergeReport& report) {
+  json::object object = told(report);
+  object["applies"] = report.applies;
+  object["operations"] = report.operations;
+  object["content_bytes"] = report.content_bytes;
   return line_of({{"report", std::move(object)}});
 }
 

@@ -16,6 +16,7 @@
 // changes/operation.h. An answer that ends otherwise is cut short: the worker died.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,6 +33,9 @@ namespace warren::changes {
 std::string encode(const DiffEntry& entry);
 std::string encode(const DiffEnd& end);
 std::string encode(const MergeReport& report);
+
+// "truncated", "counts" and the lists of a report as above, which are what clients get, too.
+boost::json::object told(const MergeReport& report);
 std::string encode_failure(const Error& error);
 
 struct Diff {

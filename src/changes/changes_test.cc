@@ -17,6 +17,7 @@
 
 #include "changes/diff.h"
 #include "changes/operation_decoder.h"
+#include "changes/own_files.h"
 #include "changes/overlay_under_test.h"
 
 namespace warren::changes {
@@ -69,6 +70,23 @@ TEST(DiffTest, TimesAndCopiesUpAreNoDifference) {
   ASSERT_EQ(listed(diff), "~/root/mode ");
   EXPECT_EQ(diff.entries[0].before->mode, 0644U);
   EXPECT_EQ(diff.entries[0].after->mode, 0700U);
+}
+
+TEST(DiffTest, FilesThatWarrenWroteAreNoDifferenceUntilSomebodyChangesThem) {
+  Overlays overlays;
+  auto& before = overlays.make("before");
+  auto& after = overlays.make("after");
+  for (const auto& [overlay, name] : {std::pair{&before, "sbx-one1"}, {&after, "sbx-Two2"}}) {
+    overlay->write("etc/hostname", hostname_file(name));
+    overlay->write("etc/hosts", hosts_file(name));
+  }
+  EXPECT_TRUE(overlays.diff(before, after).entries.empty());
+  after.write("etc/hosts", hosts_file("sbx-Two2") + "10.0.0.1\tmine\n");
+  after.write("etc/hostname", "mine\n");
+  const auto entries = overlays.diff(before, after).entries;
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].path, "/etc/hostname");
+  EXPECT_EQ(entries[1].path, "/etc/hosts");
 }
 
 TEST(DiffTest, LooksOnlyBelowThePathsAskedFor) {

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "linux/capabilities.h"
+#include "linux/filter_program.h"
 #include "linux/text_file.h"
 
 namespace warren::changes {
@@ -131,15 +132,9 @@ Result<ReadingFilter> ReadingFilter::compile() {
       allow(context, "mmap",
             {{2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}, {3, SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, MAP_ANONYMOUS}}));
   WARREN_TRY(allow(context, "mprotect", {{2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}}));
-  const UniqueFd file(::memfd_create("filter", MFD_CLOEXEC));
-  if (!file) return fail_errno("memfd_create");
-  if (const int code = seccomp_export_bpf(context.get(), file.get()); code < 0)
-    return fail(Error::from_errno("seccomp_export_bpf", -code));
-  const off_t size = ::lseek(file.get(), 0, SEEK_END);
-  std::vector<sock_filter> program(static_cast<std::size_t>(size) / sizeof(sock_filter));
-  if (::pread(file.get(), program.data(), static_cast<std::size_t>(size), 0) != size)
-    return fail_errno("read the filter");
-  return ReadingFilter(std::move(program));
+  auto program = linux_::filter_program(context.get());
+  if (!program) return fail(std::move(program).error());
+  return ReadingFilter(*std::move(program));
 }
 
 Result<void> ReadingFilter::install() const {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "changes/own_files.h"
 #include "changes/scope.h"
 #include "changes/sure.h"
 #include "changes/text.h"
@@ -111,7 +112,10 @@ class Walk {
     }
     const auto same = is_same(difference);
     if (!same) return fail(same.error());
-    if (!*same) add(std::move(difference));
+    if (*same) return {};
+    const auto as_written = is_as_warren_writes(difference);
+    if (!as_written) return fail(as_written.error());
+    if (!*as_written) add(std::move(difference));
     return {};
   }
 
@@ -123,6 +127,21 @@ class Walk {
     if (before->type == Type::kSymlink) return difference.target_before == difference.target_after;
     if (before->type != Type::kFile) return true;
     return same_file(table_, difference.path, *before, difference.path, *after, task_.settled_ns, budget_);
+  }
+
+  // A file that Warren writes by the sandbox's name, and nobody has changed since.
+  Result<bool> is_as_warren_writes(const Difference& difference) {
+    if (!is_written_by_warren(difference.path)) return false;
+    for (const auto* node : {&difference.before, &difference.after}) {
+      if (!*node || sure(*node).type != Type::kFile || sure(*node).mode != kModeOfOwnFiles) return false;
+      const auto fd = open_in_layer(table_, sure(*node).layer, difference.path, Type::kFile);
+      if (!fd) return fail(fd.error());
+      if (!*fd) return false;
+      const auto content = read_whole(fd->get(), kLongestOwnFile);
+      if (!content) return fail(content.error());
+      if (!*content || !is_own_file(difference.path, sure(*content))) return false;
+    }
+    return true;
   }
 
   void add(Difference difference) {
@@ -201,6 +220,7 @@ class TextWriter {
     if (!content) return fail(std::move(content).error());
     if (!*content) return NoText::kTooLarge;
     if (!is_text(sure(*content))) return NoText::kBinary;
+    if (!has_few_lines(sure(*content))) return NoText::kTooLarge;
     return sure(*std::move(content));
   }
 

@@ -1,5 +1,6 @@
 // What differs between two trees. A path differs if one tree lacks it, or if it has another
-// type, mode, content or target there; times and owners alone are no difference.
+// type, mode, content or target there; times and owners alone are no difference, nor is what
+// Warren itself writes (changes/own_files.h).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ struct Side {
 // Why an entry has no text.
 enum class NoText {
   kBinary,
-  kTooLarge,  // more than kMostTextOfFile on a side, or of the difference
+  kTooLarge,  // more than kMostTextOfFile on a side, or of the difference, or too many lines
   kLimit,     // kMostText is used up
   kVanished,  // it changed while it was read
 };

@@ -122,23 +122,39 @@ Result<void> Planner::find_segments() {
   return {};
 }
 
-// Names of one file of the winner's stay names of one file.
-void Planner::find_links() {
+// Names of one file of the winner's stay names of one file: of one that is written, or of one
+// that the parent has as the winner has it.
+Result<void> Planner::find_links() {
   std::map<std::pair<Layer, std::uint64_t>, std::size_t> first;
   for (std::size_t i = 0; i < changes_.size(); ++i) {
     auto& [operation, source, content] = changes_[i].planned;
     if (operation.kind != OperationKind::kFile || !source || source->links < 2) continue;
-    const auto [known, is_first] = first.try_emplace({source->layer, source->inode}, i);
-    if (is_first) continue;
-    const Operation& original = changes_[known->second].planned.operation;
-    if (!same_attributes(original.attributes, operation.attributes)) continue;
+    const std::pair key{source->layer, source->inode};
+    std::string target;
+    std::optional<Was> target_was;
+    if (const auto same = same_names_.find(key); same != same_names_.end()) {
+      const auto& [path, ours, theirs] = same->second;
+      const auto attributes = attributes_of({path, theirs});
+      if (!attributes) return fail(attributes.error());
+      if (!same_attributes(*attributes, operation.attributes)) continue;
+      target = absolute(path);
+      target_was = was_of(ours);
+    } else {
+      const auto [known, is_first] = first.try_emplace(key, i);
+      if (is_first) continue;
+      const Operation& original = changes_[known->second].planned.operation;
+      if (!same_attributes(original.attributes, operation.attributes)) continue;
+      target = original.path;
+    }
     operation = {.kind = OperationKind::kLink,
                  .path = std::move(operation.path),
-                 .target = original.path,
-                 .was = operation.was};
+                 .target = std::move(target),
+                 .was = operation.was,
+                 .target_was = target_was};
     source.reset();
     changes_[i].turn = Turn::kLink;
   }
+  return {};
 }
 
 void Planner::classify() {
@@ -208,7 +224,7 @@ Result<MergePlan> Planner::finish() {
     return backwards(a) ? path_b < path_a : path_a < path_b;
   };
   std::ranges::sort(changes_, before);
-  find_links();
+  WARREN_TRY(find_links());
   std::ranges::sort(changes_, before);
   WARREN_TRY(find_segments());
   classify();

@@ -1,6 +1,7 @@
 // Files that one side moved: pairs a deleted path with an added one, by inode number (which
-// a snapshot keeps) or by content.
+// a snapshot of an upper keeps) or by content.
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -25,7 +26,9 @@ std::string name_in(const std::string& path) { return path.substr(path.rfind('/'
 // Where files may have gone to; each is given once.
 class Places {
  public:
-  explicit Places(std::vector<Placed> places) : places_(std::move(places)), taken_(places_.size()) {
+  // In a tree with the uppermost layer `upper`, from one with `upper_before`.
+  Places(std::vector<Placed> places, Layer upper, Layer upper_before)
+      : upper_(upper), upper_before_(upper_before), places_(std::move(places)), taken_(places_.size()) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       by_inode_.emplace(places_[i].node.inode, i);
       by_size_.emplace(places_[i].node.size, i);
@@ -38,9 +41,15 @@ class Places {
     if (from.node.type != Type::kFile) return std::nullopt;
     const auto [first, last] = by_inode_.equal_range(from.node.inode);
     for (auto each = first; each != last; ++each)
-      // One number on one file system is one file, which can be in one tree only.
-      if (!taken_[each->second] && places_[each->second].node.device != from.node.device)
+      if (!taken_[each->second] && is_same_inode(from.node, places_[each->second].node))
         return take(each->second);
+    return find_content(table, from, settled_ns, budget);
+  }
+
+  // A place with the same content.
+  Result<std::optional<std::size_t>> find_content(const LayerTable& table, const Placed& from,
+                                                  std::int64_t settled_ns, CompareBudget& budget) {
+    if (from.node.type != Type::kFile) return std::nullopt;
     // Empty files are all alike.
     if (from.node.size == 0) return std::nullopt;
     const auto [begin, end] = by_size_.equal_range(from.node.size);
@@ -57,11 +66,19 @@ class Places {
   }
 
  private:
+  // Only uppers are snapshots of each other: the numbers of a template's files, or of those of an
+  // upper on a file system that copies, say nothing about those of another.
+  bool is_same_inode(const Node& before, const Node& now) const {
+    return before.layer == upper_before_ && now.layer == upper_ && before.device != now.device;
+  }
+
   std::size_t take(std::size_t place) {
     taken_[place] = true;
     return place;
   }
 
+  Layer upper_;
+  Layer upper_before_;
   std::vector<Placed> places_;
   std::vector<bool> taken_;
   std::unordered_multimap<std::uint64_t, std::size_t> by_inode_;
@@ -78,7 +95,8 @@ Result<void> Planner::pair_moves() {
     added.push_back({sure(changes_[i].planned.source).path, sure(changes_[i].added)});
     change_of.push_back(i);
   }
-  Places places(std::move(added));
+  const Layer base = task_.base.all().front();
+  Places places(std::move(added), task_.theirs.all().front(), base);
   for (const Lost& lost : lost_) {
     const auto place = places.find(table_, {lost.path, lost.base}, task_.settled_ns, budget_);
     if (!place) return fail(place.error());
@@ -97,11 +115,19 @@ Result<void> Planner::pair_moves() {
   if (missed_.empty()) return {};
   auto gone_to = added_by_ours();
   if (!gone_to) return fail(std::move(gone_to).error());
-  Places in_ours(*gone_to);
+  Places in_ours(*gone_to, task_.ours.all().front(), base);
+  // What is removed or replaced there is not where the winner's edit can go.
+  std::set<std::string> spoken_for;
+  for (const auto& change : changes_) spoken_for.insert(change.planned.operation.path);
   for (const Missed& missed : missed_) {
-    const auto place = in_ours.find(table_, {missed.path, missed.base}, task_.settled_ns, budget_);
+    auto place = in_ours.find(table_, {missed.path, missed.base}, task_.settled_ns, budget_);
+    // One that was edited, too, and has been merged before.
+    if (place && !*place)
+      place = in_ours.find_content(table_, {missed.path, missed.theirs}, task_.settled_ns, budget_);
     if (!place) return fail(place.error());
-    WARREN_TRY(settle_missed(missed, *place ? &(*gone_to)[sure(*place)] : nullptr));
+    const Placed* moved = *place ? &(*gone_to)[sure(*place)] : nullptr;
+    if (moved != nullptr && spoken_for.contains(absolute(moved->path))) moved = nullptr;
+    WARREN_TRY(settle_missed(missed, moved));
   }
   return {};
 }
@@ -141,17 +167,15 @@ Result<void> Planner::settle_lost(const Lost& lost, Change* moved) {
     if (*only_moved) {
       take_ours();
     } else if (!*only_mode) {
-      bool use_theirs = false;
-      auto text = merge_contents(theirs.path, &base, ours, theirs, use_theirs);
-      if (!text) return fail(std::move(text).error());
-      if (*text) {
-        operation.size = sure(*text).size();
+      auto outcome = merge_contents(theirs.path, &base, ours, theirs);
+      if (!outcome) return fail(std::move(outcome).error());
+      if (outcome->choice == Choice::kOurs) take_ours();
+      if (outcome->choice == Choice::kMerged) {
+        operation.size = outcome->text.size();
         operation.attributes.mtime_ns.reset();
         moved->planned.source.reset();
-        moved->planned.content = sure(*std::move(text));
+        moved->planned.content = std::move(outcome->text);
         moved->merged = true;
-      } else if (!use_theirs) {
-        take_ours();
       }
     }
   }
@@ -189,19 +213,20 @@ Result<void> Planner::settle_missed(const Missed& missed, const Placed* moved) {
   const auto only_mode =
       same_file(table_, base.path, base.node, theirs.path, theirs.node, task_.settled_ns, budget_);
   if (!only_mode) return fail(only_mode.error());
-  bool use_theirs = *untouched;
+  Outcome outcome{.choice = *only_mode ? Choice::kOurs : Choice::kTheirs};
   if (!*untouched && !*only_mode) {
-    auto text = merge_contents(moved->path, &base, *moved, theirs, use_theirs);
-    if (!text) return fail(std::move(text).error());
-    if (*text) {
-      operation.size = sure(*text).size();
-      change.planned.content = sure(*std::move(text));
-      change.merged = true;
-      add(std::move(change));
-      return {};
-    }
+    const auto agree =
+        same_file(table_, moved->path, moved->node, theirs.path, theirs.node, task_.settled_ns, budget_);
+    if (!agree) return fail(agree.error());
+    auto merged = *agree ? Outcome{.choice = Choice::kOurs} : merge_contents(moved->path, &base, *moved, theirs);
+    if (!merged) return fail(std::move(merged).error());
+    outcome = *std::move(merged);
   }
-  if (use_theirs && !*only_mode) {
+  if (outcome.choice == Choice::kMerged) {
+    operation.size = outcome.text.size();
+    change.planned.content = std::move(outcome.text);
+    change.merged = true;
+  } else if (outcome.choice == Choice::kTheirs) {
     operation.size = theirs.node.size;
     operation.attributes.mtime_ns = theirs.node.mtime_ns;
     change.planned.source =
@@ -220,30 +245,16 @@ Result<void> Planner::settle_missed(const Missed& missed, const Placed* moved) {
 // The files that ours has and the base has not.
 Result<std::vector<Placed>> Planner::added_by_ours() {
   std::vector<Placed> added;
-  std::vector<Frame> pending;
-  pending.push_back({.path = "", .base = task_.base, .ours = task_.ours});
-  while (!pending.empty()) {
-    const Frame frame = std::move(pending.back());
-    pending.pop_back();
-    FolderView view(table_, frame.path);
-    auto names = view.differing_names(frame.base, frame.ours);
-    if (!names) return fail(std::move(names).error());
-    for (const auto& name : *names) {
-      const std::string path = view.child(name);
-      if (is_outside(path) || path.size() > kLongestPath) continue;
-      auto ours = view.find(frame.ours, name);
-      if (!ours) return fail(std::move(ours).error());
-      if (!ours->is_folder() && !ours->is(Type::kFile)) continue;
-      auto base = view.find(frame.base, name);
-      if (!base) return fail(std::move(base).error());
-      if (pending.size() >= kMostPending || added.size() >= kMostPending)
-        return fail(ErrorKind::kTooLarge, "there is more in the parent than can be looked through");
-      if (ours->is_folder())
-        pending.push_back({.path = path, .base = base->below, .ours = ours->below});
-      else if (!base->node)
-        added.push_back({path, sure(ours->node)});
-    }
-  }
+  WARREN_TRY(compare_with_base(
+      "", task_.base, task_.ours,
+      [&](FolderView& view, const std::string& name, const Found& base, const Found& ours) -> Result<Next> {
+        std::string path = view.child(name);
+        if (is_outside(path) || path.size() > kLongestPath) return Next::kNotBelow;
+        if (!base.node && ours.is(Type::kFile)) added.push_back({std::move(path), sure(ours.node)});
+        if (added.size() >= kMostPending)
+          return fail(ErrorKind::kTooLarge, "there is more in the parent than can be looked through");
+        return Next::kBelow;
+      }));
   return added;
 }
 

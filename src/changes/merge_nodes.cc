@@ -98,46 +98,39 @@ Result<void> Planner::merge_files(FolderView& view, const Three& three) {
   const Node& ours = sure(three.ours.node);
   const Node& theirs = sure(three.theirs.node);
   const Node* base = three.base.node && !three.base.is_folder() ? &sure(three.base.node) : nullptr;
-  enum class Choice { kOurs, kTheirs, kBoth };
-  Choice choice = Choice::kBoth;
+  const std::optional<Placed> base_file = base != nullptr && base->type == Type::kFile
+                                              ? std::optional(Placed{three.path, *base})
+                                              : std::nullopt;
+  const Placed* const placed_base = base_file ? &sure(base_file) : nullptr;
+  std::optional<Outcome> settled;
   const auto agree = same_value(view, three.name, ours, theirs);
   if (!agree) return fail(agree.error());
-  if (*agree) choice = Choice::kOurs;
+  if (*agree) settled = Outcome{.choice = Choice::kOurs};
   for (const auto& [side, other] : {std::pair{&ours, Choice::kTheirs}, {&theirs, Choice::kOurs}}) {
-    if (choice != Choice::kBoth || base == nullptr) continue;
+    if (settled || base == nullptr) continue;
     const auto unchanged = same_value(view, three.name, *base, *side);
     if (!unchanged) return fail(unchanged.error());
-    if (*unchanged) choice = other;
+    if (*unchanged) settled = Outcome{.choice = other};
   }
-  std::optional<std::string> text;
-  if (choice == Choice::kBoth && ours.type == Type::kFile && theirs.type == Type::kFile) {
-    const std::optional<Placed> placed_base = base != nullptr && base->type == Type::kFile
-                                                  ? std::optional(Placed{three.path, *base})
-                                                  : std::nullopt;
-    bool use_theirs = false;
-    auto merged = merge_contents(three.path, placed_base ? &*placed_base : nullptr, {three.path, ours},
-                                 {three.path, theirs}, use_theirs);
+  if (!settled && ours.type == Type::kFile && theirs.type == Type::kFile) {
+    auto merged = merge_contents(three.path, placed_base, {three.path, ours}, {three.path, theirs});
     if (!merged) return fail(std::move(merged).error());
-    text = *std::move(merged);
-    if (!text) choice = use_theirs ? Choice::kTheirs : Choice::kOurs;
-  } else if (choice == Choice::kBoth) {
+    settled = *std::move(merged);
+  } else if (!settled) {
     const bool use_theirs =
         conflict(three.path, ours.type != theirs.type ? "a file against a symbolic link"
                                                       : "a symbolic link that both sides changed")
             .theirs;
-    choice = use_theirs ? Choice::kTheirs : Choice::kOurs;
+    settled = Outcome{.choice = use_theirs ? Choice::kTheirs : Choice::kOurs};
   }
+  auto& [choice, text] = sure(settled);
   if (choice == Choice::kTheirs && (theirs.type == Type::kSymlink || ours.type == Type::kSymlink))
     return take(view, three);
   if (ours.type == Type::kSymlink) return {};
 
   std::optional<Attributes> attributes;
   if (theirs.type == Type::kFile) {
-    const std::optional<Placed> placed_base = base != nullptr && base->type == Type::kFile
-                                                  ? std::optional(Placed{three.path, *base})
-                                                  : std::nullopt;
-    auto merged = merge_attributes(three.path, placed_base ? &*placed_base : nullptr, {three.path, ours},
-                                   {three.path, theirs});
+    auto merged = merge_attributes(three.path, placed_base, {three.path, ours}, {three.path, theirs});
     if (!merged) return fail(std::move(merged).error());
     attributes = *std::move(merged);
   }
@@ -156,9 +149,9 @@ Result<void> Planner::merge_files(FolderView& view, const Three& three) {
     operation.kind = OperationKind::kAttributes;
     operation.attributes.mtime_ns = ours.mtime_ns;
     change.turn = Turn::kAttributes;
-  } else if (text) {
+  } else if (choice == Choice::kMerged) {
     operation.kind = OperationKind::kFile;
-    operation.size = text->size();
+    operation.size = text.size();
     operation.attributes.mtime_ns.reset();
     change.planned.content = std::move(text);
     change.merged = true;
@@ -177,17 +170,19 @@ Result<std::optional<Attributes>> Planner::merge_attributes(const std::string& t
                                                             const Placed& ours, const Placed& theirs) {
   Attributes merged{.mode = ours.node.mode, .uid = ours.node.uid, .gid = ours.node.gid};
   bool changed = false;
-  // Without a base there are two opinions and nobody who changed his: ours stands.
-  if (base == nullptr) return std::nullopt;
-  if (theirs.node.mode != base->node.mode && theirs.node.mode != ours.node.mode &&
-      (ours.node.mode == base->node.mode || conflict(told_path, "both sides changed its mode").theirs)) {
+  const auto conflicts = [&](const std::string& what) {
+    return conflict(told_path, base != nullptr ? "both sides changed its " + what
+                                               : "both sides added it, with another " + what);
+  };
+  const auto owner = [](const Node& node) { return std::pair(node.uid, node.gid); };
+  if (theirs.node.mode != ours.node.mode && (base == nullptr || theirs.node.mode != base->node.mode) &&
+      ((base != nullptr && ours.node.mode == base->node.mode) || conflicts("mode").theirs)) {
     merged.mode = theirs.node.mode;
     changed = true;
   }
-  if ((theirs.node.uid != base->node.uid || theirs.node.gid != base->node.gid) &&
-      (theirs.node.uid != ours.node.uid || theirs.node.gid != ours.node.gid) &&
-      ((ours.node.uid == base->node.uid && ours.node.gid == base->node.gid) ||
-       conflict(told_path, "both sides changed its owner").theirs)) {
+  if (owner(theirs.node) != owner(ours.node) &&
+      (base == nullptr || owner(theirs.node) != owner(base->node)) &&
+      ((base != nullptr && owner(ours.node) == owner(base->node)) || conflicts("owner").theirs)) {
     merged.uid = theirs.node.uid;
     merged.gid = theirs.node.gid;
     changed = true;
@@ -195,8 +190,8 @@ Result<std::optional<Attributes>> Planner::merge_attributes(const std::string& t
   auto own = xattrs_of(ours.path, ours.node);
   if (!own) return fail(std::move(own).error());
   merged.xattrs = *std::move(own);
-  if (!is_surely_same(base->node, theirs.node, task_.settled_ns)) {
-    const auto before = xattrs_of(base->path, base->node);
+  if (base == nullptr || !is_surely_same(base->node, theirs.node, task_.settled_ns)) {
+    const auto before = base != nullptr ? xattrs_of(base->path, base->node) : Result<Xattrs>(Xattrs{});
     if (!before) return fail(before.error());
     const auto now = xattrs_of(theirs.path, theirs.node);
     if (!now) return fail(now.error());
@@ -212,7 +207,7 @@ Result<std::optional<Attributes>> Planner::merge_attributes(const std::string& t
       const auto wanted = value_in(*now, name);
       const auto have = value_in(had, name);
       if (wanted == then || wanted == have) continue;
-      if (have != then && !conflict(told_path, "both sides changed its attribute " + name).theirs) continue;
+      if (have != then && !conflicts("attribute " + name).theirs) continue;
       changed = true;
       if (wanted)
         sure(merged.xattrs)[name] = *wanted;
@@ -235,41 +230,44 @@ Result<std::optional<std::string>> Planner::text_of(const Placed& placed) {
   return content;
 }
 
-Result<std::optional<std::string>> Planner::merge_contents(const std::string& told_path, const Placed* base,
-                                                           const Placed& ours, const Placed& theirs,
-                                                           bool& use_theirs) {
+Result<Planner::Outcome> Planner::merge_contents(const std::string& told_path, const Placed* base,
+                                                 const Placed& ours, const Placed& theirs) {
   auto text_base = Result<std::optional<std::string>>(std::string());
   if (base != nullptr) text_base = text_of(*base);
-  if (!text_base) return text_base;
+  if (!text_base) return fail(std::move(text_base).error());
   const auto text_ours = text_of(ours);
-  if (!text_ours) return text_ours;
+  if (!text_ours) return fail(text_ours.error());
   const auto text_theirs = text_of(theirs);
-  if (!text_theirs) return text_theirs;
-  if (!*text_base || !*text_ours || !*text_theirs) {
-    const bool large = std::max(ours.node.size, theirs.node.size) > kMostMergedText;
-    use_theirs = conflict(told_path, large ? "both sides changed it, and it is too large to merge by line"
-                                           : "both sides changed it, and it is not text")
-                     .theirs;
-    return std::nullopt;
+  if (!text_theirs) return fail(text_theirs.error());
+  const auto whole = [](const Verdict& verdict) {
+    return Outcome{.choice = verdict.theirs ? Choice::kTheirs : Choice::kOurs};
+  };
+  bool large = std::max(ours.node.size, theirs.node.size) > kMostMergedText;
+  bool mergeable = true;
+  for (const auto* text : {&std::as_const(*text_base), &*text_ours, &*text_theirs}) {
+    if (*text && !has_few_lines(sure(*text))) large = true;
+    if (!*text || large) mergeable = false;
   }
+  if (!mergeable)
+    return whole(conflict(told_path, large ? "both sides changed it, and it is too large to merge by line"
+                                           : "both sides changed it, and it is not text"));
   auto merged = merge_text(sure(*text_base), sure(*text_ours), sure(*text_theirs), Favour::kNeither);
-  if (!merged) return merged;
+  if (!merged) return fail(std::move(merged).error());
   if (!*merged) {
     const auto verdict = conflict(told_path, base != nullptr ? "both sides changed the same lines"
                                                              : "both sides added it, with different lines");
-    use_theirs = verdict.theirs;
     // What cannot be written need not be merged.
-    if (!report_.applies) return std::nullopt;
+    if (!report_.applies) return whole(verdict);
     merged = merge_text(sure(*text_base), sure(*text_ours), sure(*text_theirs),
                         verdict.theirs ? Favour::kTheirs : Favour::kOurs);
-    if (!merged) return merged;
+    if (!merged) return fail(std::move(merged).error());
+    if (!*merged) return whole(verdict);
   }
-  if (*merged) {
-    merged_bytes_ += sure(*merged).size();
-    if (merged_bytes_ > kMostMergedTexts)
-      return fail(ErrorKind::kTooLarge, "there is more text to merge than can be held");
-  }
-  return merged;
+  if (sure(*merged) == sure(*text_ours)) return Outcome{.choice = Choice::kOurs};
+  merged_bytes_ += sure(*merged).size();
+  if (merged_bytes_ > kMostMergedTexts)
+    return fail(ErrorKind::kTooLarge, "there is more text to merge than can be held");
+  return Outcome{.choice = Choice::kMerged, .text = sure(*std::move(merged))};
 }
 
 void Planner::remove(const std::string& path, const Node& ours, Turn turn, std::optional<Node> base) {

@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -113,10 +116,21 @@ class Planner {
   struct Verdict {
     bool theirs = false;
   };
-  struct Content {
-    std::optional<Source> source;
-    std::optional<std::string> text;
-    std::uint64_t size = 0;
+  // What comes of two contents.
+  enum class Choice : std::uint8_t { kOurs, kTheirs, kMerged };
+  struct Outcome {
+    Choice choice = Choice::kOurs;
+    std::string text;  // kMerged, and neither ours nor theirs
+  };
+  // Goes on into what ours has as a folder, does not, or ends the comparison.
+  enum class Next : std::uint8_t { kBelow, kNotBelow, kEnd };
+  using Compare = std::function<Result<Next>(FolderView& view, const std::string& name, const Found& base,
+                                             const Found& ours)>;
+  // A name of a file that is the same in the winner, in the base and in the parent.
+  struct SameName {
+    std::string path;
+    Node ours;
+    Node theirs;
   };
 
   // merge_walk.cc
@@ -127,11 +141,14 @@ class Planner {
   Result<void> step_to_file(FolderView& view, const Frame& frame, Three& three);
   Result<void> step_leaving(FolderView& view, const Frame& frame, const std::string& name);
   Result<void> push(Frame frame);
-  void push_new(const Three& three, std::ptrdiff_t missing);
   Result<void> leave(const Three& three, Turn turn, bool all, std::ptrdiff_t above);
   void keep(std::ptrdiff_t leaving);
   // Whether the parent has the folder with all that is in it as in the base.
   Result<bool> is_untouched(const std::string& path, const LayerList& base, const LayerList& ours);
+  // Calls `each` with every name by which the base and the parent may differ below a folder.
+  Result<void> compare_with_base(const std::string& path, const LayerList& base, const LayerList& ours,
+                                 const Compare& each);
+  Result<void> note_same(FolderView& view, const Frame& frame, const Three& three);
 
   // merge_nodes.cc
   Result<bool> same_value(FolderView& view, const std::string& name, const Node& a, const Node& b);
@@ -140,13 +157,13 @@ class Planner {
   Result<Xattrs> xattrs_of(const std::string& path, const Node& node);
   Result<void> take(FolderView& view, const Three& three);
   Result<void> merge_files(FolderView& view, const Three& three);
-  // The attributes that come of both sides' changes; nothing if ours' stand.
+  // The attributes that come of both sides' changes; nothing if ours' stand. Without a base each
+  // has added them.
   Result<std::optional<Attributes>> merge_attributes(const std::string& told_path, const Placed* base,
                                                      const Placed& ours, const Placed& theirs);
-  // Three contents as text, merged; nothing if they cannot be.
-  Result<std::optional<std::string>> merge_contents(const std::string& told_path, const Placed* base,
-                                                    const Placed& ours, const Placed& theirs,
-                                                    bool& use_theirs);
+  // Two contents that differ from each other and from the base's, if there is one.
+  Result<Outcome> merge_contents(const std::string& told_path, const Placed* base, const Placed& ours,
+                                 const Placed& theirs);
   Result<std::optional<std::string>> text_of(const Placed& placed);
   Result<Attributes> attributes_of(const Placed& placed);
   void remove(const std::string& path, const Node& ours, Turn turn, std::optional<Node> base);
@@ -163,7 +180,7 @@ class Planner {
   bool has_room(std::size_t bytes);
   void tell(std::vector<std::string>& list, std::uint64_t& count, const std::string& path);
   Result<void> find_segments();
-  void find_links();
+  Result<void> find_links();
   void add(Change change);
   Result<void> check_bounds() const;
   void classify();
@@ -177,6 +194,7 @@ class Planner {
   std::vector<LeavingFolder> leaving_;
   std::vector<Lost> lost_;
   std::vector<Missed> missed_;
+  std::map<std::pair<Layer, std::uint64_t>, SameName> same_names_;  // by the winner's file
   std::size_t merged_bytes_ = 0;
   std::size_t path_bytes_ = 0;
   std::size_t reported_ = 0;

@@ -123,24 +123,27 @@ Result<void> Planner::step_to_folder(FolderView& view, const Frame& frame, Three
     return push(std::move(below));
   };
   if (frame.has == Ours::kNew) return make_new(frame.missing);
-  if (three.base.is_folder()) {
-    if (frame.has == Ours::kHas && three.ours.is_folder()) {
-      const Placed base{three.path, sure(three.base.node)};
-      auto attributes = merge_attributes(three.path, &base, {three.path, sure(three.ours.node)},
-                                         {three.path, sure(three.theirs.node)});
-      if (!attributes) return fail(std::move(attributes).error());
-      if (*attributes) {
-        // Of the folder as it will be: what is put into it would change the time anyway.
-        sure(*attributes).mtime_ns.reset();
-        Change change{.turn = Turn::kAttributes};
-        change.planned.operation = {.kind = OperationKind::kAttributes,
-                                    .path = absolute(three.path),
-                                    .attributes = sure(*std::move(attributes))};
-        add(std::move(change));
-      }
-      below.ours = three.ours.below;
-      return push(std::move(below));
+  if (frame.has == Ours::kHas && three.ours.is_folder()) {
+    const bool both_added = !three.base.is_folder();
+    const Placed base{three.path, both_added ? Node{} : sure(three.base.node)};
+    auto attributes =
+        merge_attributes(three.path, both_added ? nullptr : &base, {three.path, sure(three.ours.node)},
+                         {three.path, sure(three.theirs.node)});
+    if (!attributes) return fail(std::move(attributes).error());
+    if (*attributes) {
+      // Of the folder as it will be: what is put into it would change the time anyway.
+      sure(*attributes).mtime_ns.reset();
+      Change change{.turn = Turn::kAttributes};
+      change.planned.operation = {.kind = OperationKind::kAttributes,
+                                  .path = absolute(three.path),
+                                  .attributes = sure(*std::move(attributes))};
+      add(std::move(change));
     }
+    if (both_added) below.base = {};
+    below.ours = three.ours.below;
+    return push(std::move(below));
+  }
+  if (three.base.is_folder()) {
     // Only what changed in it conflicts.
     below.has = Ours::kLost;
     below.missing = missing_here(frame.has == Ours::kLost ? frame.missing : -1, obstacle());
@@ -150,11 +153,6 @@ Result<void> Planner::step_to_folder(FolderView& view, const Frame& frame, Three
     if (!conflict(three.path, "the parent deleted the directory in which the winner made this one").theirs)
       return {};
     return make_new(frame.missing);
-  }
-  if (three.ours.is_folder()) {
-    below.base = {};
-    below.ours = three.ours.below;
-    return push(std::move(below));
   }
   if (three.ours.node || three.base.node) {
     auto untouched = Result<bool>(false);
@@ -204,7 +202,7 @@ Result<void> Planner::step_to_file(FolderView& view, const Frame& frame, Three& 
                           sure(three.base.node).gid == sure(three.theirs.node).gid;
       const auto xattrs = same_xattrs(three.path, sure(three.base.node), sure(three.theirs.node));
       if (!xattrs) return fail(xattrs.error());
-      if (owners && *xattrs) return {};
+      if (owners && *xattrs) return note_same(view, frame, three);
     }
   }
   if (frame.has == Ours::kNew) return take(view, three);
@@ -319,6 +317,24 @@ void Planner::keep(std::ptrdiff_t leaving) {
 }
 
 Result<bool> Planner::is_untouched(const std::string& path, const LayerList& base, const LayerList& ours) {
+  bool untouched = true;
+  WARREN_TRY(compare_with_base(
+      path, base, ours,
+      [&](FolderView& view, const std::string& name, const Found& before, const Found& now) -> Result<Next> {
+        if (!before.node && !now.node) return Next::kNotBelow;
+        if (before.node && now.node) {
+          const auto same = same_node(view, name, sure(before.node), sure(now.node));
+          if (!same) return fail(same.error());
+          if (*same) return Next::kBelow;
+        }
+        untouched = false;
+        return Next::kEnd;
+      }));
+  return untouched;
+}
+
+Result<void> Planner::compare_with_base(const std::string& path, const LayerList& base, const LayerList& ours,
+                                        const Compare& each) {
   std::vector<Frame> pending;
   pending.push_back({.path = path, .base = base, .ours = ours});
   while (!pending.empty()) {
@@ -332,17 +348,33 @@ Result<bool> Planner::is_untouched(const std::string& path, const LayerList& bas
       if (!before) return fail(std::move(before).error());
       auto now = view.find(frame.ours, name);
       if (!now) return fail(std::move(now).error());
-      if (!before->node && !now->node) continue;
-      if (!before->node || !now->node) return false;
-      const auto same = same_node(view, name, sure(before->node), sure(now->node));
-      if (!same || !*same) return same;
-      if (!now->is_folder()) continue;
+      const auto next = each(view, name, *before, *now);
+      if (!next) return fail(next.error());
+      if (*next == Next::kEnd) return {};
+      if (*next == Next::kNotBelow || !now->is_folder()) continue;
       if (pending.size() >= kMostPending)
-        return fail(ErrorKind::kTooLarge, "there are more folders than can be merged");
+        return fail(ErrorKind::kTooLarge, "there is more in the parent than can be looked through");
       pending.push_back({.path = view.child(name), .base = before->below, .ours = now->below});
     }
   }
-  return true;
+  return {};
+}
+
+// Remembers a name that a new link may be made of.
+Result<void> Planner::note_same(FolderView& view, const Frame& frame, const Three& three) {
+  const Node& theirs = sure(three.theirs.node);
+  if (theirs.links < 2 || frame.has != Ours::kHas || !three.ours.is(Type::kFile)) return {};
+  if (same_names_.size() >= kMostChanges) return {};
+  const Node& ours = sure(three.ours.node);
+  if (ours.uid != theirs.uid || ours.gid != theirs.gid) return {};
+  const auto same = same_node(view, three.name, ours, theirs);
+  if (!same) return fail(same.error());
+  const auto xattrs = same_xattrs(three.path, ours, theirs);
+  if (!xattrs) return fail(xattrs.error());
+  if (*same && *xattrs)
+    same_names_.try_emplace({theirs.layer, theirs.inode},
+                            SameName{.path = three.path, .ours = ours, .theirs = theirs});
+  return {};
 }
 
 }  // namespace warren::changes

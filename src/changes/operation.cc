@@ -95,20 +95,27 @@ Attributes get_attributes(Members& members, OperationKind kind) {
   return attributes;
 }
 
-std::optional<Was> get_was(Members& members) {
-  const json::value* value = members.find("was");
+std::optional<Was> get_was(Members& members, std::string_view name) {
+  const json::value* value = members.find(name);
   if (value == nullptr) return std::nullopt;
   if (value->is_null()) return Was{};
   if (!value->is_object()) {
-    members.refuse("was");
+    members.refuse(name);
     return std::nullopt;
   }
   Members inner(value->get_object());
   Was was{.nothing = false, .size = inner.needed_number("size", INT64_MAX)};
   const auto mtime = inner.integer("mtime_ns");
   was.mtime_ns = mtime.value_or(0);
-  if (!mtime || !inner.finish()) members.refuse("was");
+  if (!mtime || !inner.finish()) members.refuse(name);
   return was;
+}
+
+void put_was(json::value& value, const Was& was) {
+  if (was.nothing)
+    value = nullptr;
+  else
+    value = json::object{{"size", was.size}, {"mtime_ns", was.mtime_ns}};
 }
 
 std::optional<std::uint64_t> whole(const json::value& value) {
@@ -164,12 +171,8 @@ std::string encode(const Operation& operation) {
   }
   if (operation.kind == OperationKind::kSymlink || operation.kind == OperationKind::kLink)
     put_bytes(object, "target", operation.target);
-  if (operation.was) {
-    if (operation.was->nothing)
-      object["was"] = nullptr;
-    else
-      object["was"] = json::object{{"size", operation.was->size}, {"mtime_ns", operation.was->mtime_ns}};
-  }
+  if (operation.was) put_was(object["was"], *operation.was);
+  if (operation.target_was) put_was(object["target_was"], *operation.target_was);
   return json::serialize(object) + "\n";
 }
 
@@ -208,9 +211,11 @@ Result<std::variant<Operation, EndOfOperations>> decode_operation(std::string_vi
   if (operation.kind == OperationKind::kLink) {
     operation.target = members.needed_bytes("target");
     if (!is_passable_path(operation.target)) members.refuse("target");
+    operation.target_was = get_was(members, "target_was");
+    if (operation.target_was && operation.target_was->nothing) members.refuse("target_was");
   }
   if (operation.kind != OperationKind::kFolder && operation.kind != OperationKind::kRemoveFolder)
-    operation.was = get_was(members);
+    operation.was = get_was(members, "was");
   WARREN_TRY(members.finish());
   return operation;
 }

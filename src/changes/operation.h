@@ -8,7 +8,9 @@
 //       takes the place of what is not a folder; zeros outside the segments, which are in
 //       order and apart
 //   {"op":"symlink","path":P,"target":T,"uid":N,"gid":N,"mtime_ns":N,"was":W?}
-//   {"op":"link","path":P,"target":P,"was":W?}  another name of a file that an earlier "file" wrote
+//   {"op":"link","path":P,"target":P,"was":W?,"target_was":W?}
+//       another name of a file: of one that an earlier "file" wrote, or, with "target_was", of one
+//       that is there and that no operation changes
 //   {"op":"attributes","path":P,ATTRIBUTES,"was":W?}      of a file or folder that stays
 //   {"op":"remove","path":P,"was":W?}           anything but a folder
 //   {"op":"remove_folder","path":P}             stays if something is in it
@@ -66,6 +68,7 @@ struct Operation {
   std::vector<Segment> segments;  // kFile
   std::string target;             // kSymlink, kLink
   std::optional<Was> was;
+  std::optional<Was> target_was;  // kLink, of a file that stays as it is
 };
 
 // How many bytes of content follow the operation's line.

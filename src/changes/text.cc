@@ -7,6 +7,7 @@
 #include <git2/merge.h>
 #include <git2/patch.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -34,6 +35,10 @@ Result<void> prepare_text() {
 }
 
 bool is_text(std::string_view content) { return content.find('\0') == std::string_view::npos; }
+
+bool has_few_lines(std::string_view content) {
+  return static_cast<std::size_t>(std::ranges::count(content, '\n')) <= kMostLines;
+}
 
 Result<std::string> unified_text(const TextSide& before, const TextSide& after) {
   git_diff_options options = GIT_DIFF_OPTIONS_INIT;

@@ -2,6 +2,7 @@
 // on bytes in memory; needs no repository and reads no configuration.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,10 @@ Result<void> prepare_text();
 
 // No NUL in it.
 bool is_text(std::string_view content);
+
+// Not more lines than can be compared in about half a second, whatever is in them.
+inline constexpr std::size_t kMostLines = 50'000;
+bool has_few_lines(std::string_view content);
 
 struct TextSide {
   std::string_view content;

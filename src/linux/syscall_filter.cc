@@ -8,7 +8,6 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <seccomp.h>
-#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -28,7 +27,7 @@
 #include <string>
 #include <utility>
 
-#include "base/unique_fd.h"
+#include "linux/filter_program.h"
 
 namespace warren::linux_ {
 namespace {
@@ -274,18 +273,6 @@ std::vector<ArgumentRefusal> argument_refusals() {
   return refusals;
 }
 
-Result<std::vector<sock_filter>> compile(const Context& context) {
-  const UniqueFd file(::memfd_create("filter", MFD_CLOEXEC));
-  if (!file) return fail_errno("memfd_create");
-  if (const int code = seccomp_export_bpf(context.get(), file.get()); code < 0)
-    return fail(Error::from_errno("seccomp_export_bpf", -code));
-  const off_t size = ::lseek(file.get(), 0, SEEK_END);
-  std::vector<sock_filter> program(static_cast<std::size_t>(size) / sizeof(sock_filter));
-  if (::pread(file.get(), program.data(), static_cast<std::size_t>(size), 0) != size)
-    return fail_errno("read the filter");
-  return program;
-}
-
 Result<Context> new_context(std::uint32_t otherwise) {
   Context context(seccomp_init(otherwise), seccomp_release);
   if (!context) return fail(ErrorKind::kInternal, "seccomp_init failed");
@@ -313,7 +300,7 @@ Result<std::vector<sock_filter>> by_number(const std::map<int, int>& refused) {
     if (const int code = seccomp_rule_add(context->get(), action, number, 0); code < 0)
       return fail(Error::from_errno(std::string("seccomp_rule_add ") + name.get(), -code));
   }
-  return compile(*context);
+  return filter_program(context->get());
 }
 
 Result<std::vector<sock_filter>> by_argument(std::span<const ArgumentRefusal> refusals,
@@ -343,7 +330,7 @@ Result<std::vector<sock_filter>> by_argument(std::span<const ArgumentRefusal> re
     WARREN_TRY(
         add("prlimit64", EPERM,
             {scmp_arg_cmp{argument, SCMP_CMP_MASKED_EQ, kLower, value}, scmp_arg_cmp{2, SCMP_CMP_NE, 0, 0}}));
-  return compile(*context);
+  return filter_program(context->get());
 }
 
 Result<std::vector<std::vector<sock_filter>>> build(std::span<const Refusal> base,

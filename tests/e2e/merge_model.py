@@ -227,9 +227,10 @@ class Merge:
         return ours.written(tuple(lines))
 
     def mode(self, path, base, ours, theirs):
-        if not isinstance(base, File) or not isinstance(theirs, File) or theirs.mode in (base.mode, ours.mode):
+        before = base.mode if isinstance(base, File) else None
+        if not isinstance(theirs, File) or theirs.mode in (before, ours.mode):
             return ours.mode
-        return theirs.mode if ours.mode == base.mode or self.conflict(path) else ours.mode
+        return theirs.mode if ours.mode == before or self.conflict(path) else ours.mode
 
     # What was moved.
 
@@ -259,15 +260,20 @@ class Merge:
             self.result[moved] = dataclasses.replace(both, identity=next(_identities))
             del self.result[path]
         candidates = [p for p, node in self.ours.items() if isinstance(node, File) and p not in self.base]
+        # What something happens to already is not where an edit can go, too.
+        spoken_for = {p for p in candidates
+                      if p in self.doomed or p not in self.result or not same(self.result[p], self.ours[p])}
         for path in self.missed:
             base, theirs = self.base[path], self.theirs[path]
             moved = self.place(base, self.ours, candidates, taken) if isinstance(theirs, File) else None
+            if moved is None and isinstance(theirs, File):
+                moved = self.place(dataclasses.replace(theirs, identity=None), self.ours, candidates, taken)
+            if moved in spoken_for:
+                moved = None
             if moved is None:
                 if self.conflict(path):
                     self.put(path, theirs)
                 continue
-            if moved in self.doomed or moved not in self.result or not same(self.result[moved], self.ours[moved]):
-                raise Ambiguous  # two reasons to change it at once
             ours = self.ours[moved]
             both = self.both(moved, base, ours, theirs)
             if not same(both, ours):

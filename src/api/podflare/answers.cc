@@ -9,11 +9,13 @@
 #include "api/changes_json.h"
 #include "base/base64.h"
 #include "base/utf8.h"
+#include "changes/json_text.h"
 
 namespace warren::api::podflare {
 namespace {
 
 namespace json = boost::json;
+using changes::put_bytes;
 
 std::string_view name_of(service::SandboxState state) {
   return state == service::SandboxState::kReady ? "ready" : "dead";

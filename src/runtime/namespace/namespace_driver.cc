@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/log.h"
+#include "changes/own_files.h"
 #include "linux/packets.h"
 #include "runtime/namespace/agent_image.h"
 #include "runtime/namespace/sandbox.h"
@@ -45,7 +46,7 @@ std::string instance_name(const std::filesystem::path& home) {
 // Host names have no underscore, and people should be able to read them.
 std::string hostname_of(const std::string& id) {
   constexpr std::size_t kDigits = 12;
-  return "sbx-" + id.substr(id.find('_') + 1, kDigits);
+  return std::string(changes::kHostnamePrefix) + id.substr(id.find('_') + 1, kDigits);
 }
 
 }  // namespace

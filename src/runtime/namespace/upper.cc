@@ -1,7 +1,6 @@
 #include "runtime/namespace/upper.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,6 +9,7 @@
 #include <array>
 
 #include "base/unique_fd.h"
+#include "changes/own_files.h"
 
 namespace warren::runtime {
 namespace {
@@ -37,13 +37,6 @@ Result<void> write_file(int folder, const char* path, std::string_view content) 
     return fail_errno(std::string("write ") + path);
   if (::fchmod(file.get(), 0644) < 0) return fail_errno(std::string("chmod ") + path);
   return {};
-}
-
-std::string hosts_of(const std::string& hostname) {
-  return fmt::format(
-      "127.0.0.1\tlocalhost\n127.0.1.1\t{}\n"
-      "::1\tlocalhost ip6-localhost ip6-loopback\n",
-      hostname);
 }
 
 // The beginning of a small regular file in `folder`; empty if there is none, or something
@@ -81,9 +74,9 @@ Result<void> renew_upper(const std::filesystem::path& upper, const std::string& 
   if (!etc) return {};  // as its owner wants it
   const std::string old = content_of(etc.get(), "hostname");
   if (old.empty() || old.find('\n') != old.size() - 1) return {};
-  const bool plain_hosts = content_of(etc.get(), "hosts") == hosts_of(old.substr(0, old.size() - 1));
-  WARREN_TRY(replace_file(etc.get(), "hostname", hostname + "\n"));
-  if (plain_hosts) WARREN_TRY(replace_file(etc.get(), "hosts", hosts_of(hostname)));
+  const bool plain_hosts = content_of(etc.get(), "hosts") == changes::hosts_file(old.substr(0, old.size() - 1));
+  WARREN_TRY(replace_file(etc.get(), "hostname", changes::hostname_file(hostname)));
+  if (plain_hosts) WARREN_TRY(replace_file(etc.get(), "hosts", changes::hosts_file(hostname)));
   return {};
 }
 
@@ -95,8 +88,8 @@ Result<void> furnish_upper(const std::filesystem::path& upper, const std::string
     // By itself, because mkdir's mode passes through the umask.
     if (::fchmodat(folder.get(), path, mode, 0) < 0) return fail_errno(std::string("chmod ") + path);
   }
-  WARREN_TRY(write_file(folder.get(), "data/etc/hostname", hostname + "\n"));
-  WARREN_TRY(write_file(folder.get(), "data/etc/hosts", hosts_of(hostname)));
+  WARREN_TRY(write_file(folder.get(), "data/etc/hostname", changes::hostname_file(hostname)));
+  WARREN_TRY(write_file(folder.get(), "data/etc/hosts", changes::hosts_file(hostname)));
   // Nobody answers there, so that a lookup fails at once instead of timing out.
   return write_file(folder.get(), "data/etc/resolv.conf",
                     "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");

@@ -205,8 +205,7 @@ Error Placement::undone(const Error& failure) const {
   message += "; could not be put back as it was: ";
   for (std::size_t i = 0; i < lost_.size(); ++i) message += (i == 0 ? "" : ", ") + to_utf8(lost_[i]);
   if (lost_count_ > lost_.size()) message += " and " + std::to_string(lost_count_ - lost_.size()) + " more";
-  // Not one to be tried again by itself.
-  return Error(failure.kind() == ErrorKind::kConflict ? ErrorKind::kUnavailable : failure.kind(), message);
+  return Error(failure.kind(), message);
 }
 
 void Placement::settle(std::size_t step) {

@@ -119,6 +119,7 @@ Task<void> Connection::refuse(HeadError error) {
                                .stall = shared_->limits.write_timeout});
   Response response = shared_->router->error(request, error.status, error.message);
   const auto sent = co_await writer.send(std::move(response));
+  tell_answered(request, writer);
   if (sent) co_await linger();
 }
 
@@ -140,6 +141,7 @@ Task<bool> Connection::serve(RequestHead head) {
     request.path = request.target.substr(0, request.target.find('?'));
     Response response = shared_->router->error(request, 400, target.error().message());
     (void)co_await writer.send(std::move(response));
+    tell_answered(request, writer);
     co_return co_await settle(body, writer);
   }
   request.raw_path = std::move(target->raw_path);
@@ -152,7 +154,12 @@ Task<bool> Connection::serve(RequestHead head) {
   if (gone_) writer.client_lost();
   co_await answer(request, writer);
   writer_ = nullptr;
+  tell_answered(request, writer);
   co_return co_await settle(body, writer);
+}
+
+void Connection::tell_answered(const Request& request, const StreamResponseWriter& writer) const {
+  if (shared_->answered && writer.begun()) shared_->answered(request, writer.status());
 }
 
 Task<void> Connection::answer(Request& request, StreamResponseWriter& writer) {

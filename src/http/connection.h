@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@ class Connection {
     std::shared_ptr<Router> router;
     ServerLimits limits;
     std::shared_ptr<HangupWatch> watch;  // may be null
+    std::function<void(const Request& request, int status)> answered;  // may be empty
   };
 
   Connection(boost::asio::ip::tcp::socket socket, std::string peer, std::shared_ptr<const Shared> shared);
@@ -46,6 +48,7 @@ class Connection {
   Task<bool> serve(RequestHead head);
   Task<bool> settle(RequestBody& body, StreamResponseWriter& writer);
   Task<void> refuse(HeadError error);
+  void tell_answered(const Request& request, const StreamResponseWriter& writer) const;
   // Runs the handler; an answer that it fails to give is given for it.
   Task<void> answer(Request& request, StreamResponseWriter& writer);
   // Closes so that an answer already sent is not lost to bytes still on their way here.

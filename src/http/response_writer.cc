@@ -63,6 +63,7 @@ Task<Result<void>> StreamResponseWriter::send(Response response) {
                  length && to_length(*length) ? *length : std::to_string(response.body.size()));
   }
   append_connection(head, response.headers);
+  status_ = response.status;
   state_ = State::kDone;
   Stream::Buffers buffers;
   buffers[0] = asio::buffer(head);
@@ -88,6 +89,7 @@ Task<Result<void>> StreamResponseWriter::begin(int status, Headers headers) {
     keep_alive_ = false;
   }
   append_connection(head, headers);
+  status_ = status;
   state_ = State::kStreaming;
   Stream::Buffers buffers;
   buffers[0] = asio::buffer(head);

@@ -33,6 +33,8 @@ class StreamResponseWriter final : public ResponseWriter {
   // From now on answers say that the connection ends with them.
   void end_connection() { keep_alive_ = false; }
 
+  // Of the answer that has been begun.
+  int status() const { return status_; }
   // Whether a whole answer has been written.
   bool complete() const { return state_ == State::kDone; }
   // Whether another request may follow, as the answer has told the client.
@@ -51,6 +53,7 @@ class StreamResponseWriter final : public ResponseWriter {
   Context context_;
   State state_ = State::kNothing;
   Framing::Kind framing_ = Framing::Kind::kNone;
+  int status_ = 0;
   bool bodiless_ = false;
   bool keep_alive_ = true;
   std::uint64_t left_ = 0;  // of the Content-Length that begin() was given

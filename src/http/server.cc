@@ -41,15 +41,17 @@ Millis tick_of(const ServerLimits& limits) {
 
 class TcpServer final : public Server, public std::enable_shared_from_this<TcpServer> {
  public:
-  TcpServer(Executor executor, std::shared_ptr<Router> router, ServerLimits limits)
+  TcpServer(Executor executor, std::shared_ptr<Router> router, ServerLimits limits, ServerWatch watch)
       : executor_(std::move(executor)),
         acceptor_(executor_),
         sweep_timer_(executor_),
         pause_timer_(executor_),
-        drained_(executor_) {
+        drained_(executor_),
+        tell_connections_(std::move(watch.connections)) {
     auto shared = std::make_shared<Connection::Shared>();
     shared->router = std::move(router);
     shared->limits = limits;
+    shared->answered = std::move(watch.answered);
     if (auto watch = HangupWatch::start(executor_))
       shared->watch = *std::move(watch);
     else
@@ -126,6 +128,7 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
   static Task<void> serve(std::shared_ptr<TcpServer> self, std::shared_ptr<Connection> connection) {
     co_await connection->run();
     self->connections_.erase(connection.get());
+    self->tell_connections();
     if (const auto peer = self->peers_.find(connection->peer());
         peer != self->peers_.end() && --peer->second == 0)
       self->peers_.erase(peer);
@@ -144,7 +147,12 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
     ++peers_[peer];
     auto connection = std::make_shared<Connection>(std::move(socket), std::move(peer), shared_);
     connections_.insert(connection.get());
+    tell_connections();
     asio::co_spawn(executor_, serve(shared_from_this(), std::move(connection)), asio::detached);
+  }
+
+  void tell_connections() const {
+    if (tell_connections_) tell_connections_(connections_.size());
   }
 
   // Says why and keeps the socket a moment, so that a request on its way here does
@@ -170,6 +178,7 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
   asio::steady_timer sweep_timer_;
   asio::steady_timer pause_timer_;
   asio::steady_timer drained_;
+  std::function<void(std::size_t)> tell_connections_;
   std::shared_ptr<const Connection::Shared> shared_;
   std::unordered_set<Connection*> connections_;  // each owned by its task
   std::unordered_map<std::string, std::size_t> peers_;
@@ -181,8 +190,8 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
 }  // namespace
 
 std::shared_ptr<Server> Server::start(Executor executor, UniqueFd listener, std::shared_ptr<Router> router,
-                                      ServerLimits limits) {
-  auto server = std::make_shared<TcpServer>(std::move(executor), std::move(router), limits);
+                                      ServerLimits limits, ServerWatch watch) {
+  auto server = std::make_shared<TcpServer>(std::move(executor), std::move(router), limits, std::move(watch));
   server->listen(std::move(listener));
   return server;
 }

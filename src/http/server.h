@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "base/task.h"
@@ -24,11 +25,19 @@ struct ServerLimits {
   std::chrono::milliseconds write_timeout{120'000};  // without the client taking one byte
 };
 
+// Who is told of what the server does, if anybody is.
+struct ServerWatch {
+  // A request has been answered, or refused; the handler is done with it.
+  std::function<void(const Request& request, int status)> answered;
+  // So many connections there are now.
+  std::function<void(std::size_t connections)> connections;
+};
+
 class Server {
  public:
   // Serves on `listener`, a listening TCP socket, until stop().
   static std::shared_ptr<Server> start(Executor executor, UniqueFd listener, std::shared_ptr<Router> router,
-                                       ServerLimits limits);
+                                       ServerLimits limits, ServerWatch watch = {});
   virtual ~Server() = default;
   // Takes no new connections, lets running handlers finish for at most `grace`;
   // then their clients are cut off and their on_disconnect callbacks called.

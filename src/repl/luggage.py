@@ -15,6 +15,7 @@ import stat
 import sys
 import threading
 
+from .generators import draw_anew
 from .left_behind import LeftBehind
 
 # Files that have no name any more travel in memory up to this size altogether.
@@ -24,11 +25,13 @@ _SIGNALS = tuple(int(s) for s in signal.valid_signals() if s not in (signal.SIGK
 
 
 class Luggage:
-    """`kept` are the descriptors that the new process gets from outside."""
+    """`kept` are the descriptors that the new process gets from outside, `names` the session's
+    variables."""
 
-    def __init__(self, kept, keep_random):
+    def __init__(self, kept, keep_random, names):
         self.not_copied = {}
         self._keep_random = keep_random
+        self._names = names
         self._umask = os.umask(0o77)
         os.umask(self._umask)
         try:
@@ -111,9 +114,7 @@ class Luggage:
             random.setstate(self._random)  # the interpreter has reseeded it
             return
         random.seed()
-        numpy_random = sys.modules.get("numpy.random")
-        if numpy_random is not None:
-            numpy_random.seed()
+        draw_anew(self._names)
 
 
 class _Packed:

@@ -21,7 +21,7 @@ from _warren_repl.luggage import Luggage
 
 said, say = os.pipe()
 {before}
-luggage = Luggage({{0, 1, 2, said, say}}, {keep_random})
+luggage = Luggage({{0, 1, 2, said, say}}, {keep_random}, globals())
 if os.fork() == 0:
     os.chdir("/")
     os.umask(0o777)
@@ -138,6 +138,58 @@ def test_random_numbers_are_fresh_unless_they_are_to_be_kept(tmp_path):
     after = "answer['same'] = random.random() == expected"
     assert moved(tmp_path, before, after)[0] == {"same": False}
     assert moved(tmp_path, before, after, keep_random=True)[0] == {"same": True}
+
+
+MADE = """
+import pickle, random
+from _warren_repl.generators import follow_generators
+follow_generators()
+class Mine(random.Random):
+    pass
+class Odd(random.Random):
+    __hash__ = None
+made = {
+    "unseeded": random.Random(), "of a class": Mine(), "odd": Odd(), "seeded": random.Random(5), "seeded later": random.Random(),
+    "unseeded later": random.Random(5), "restored": random.Random(), "copied": pickle.loads(pickle.dumps(random.Random())),
+}
+made["seeded later"].seed(7)
+made["unseeded later"].seed()
+made["restored"].setstate(random.Random(9).getstate())
+def draw():
+    return {name: one.random() for name, one in made.items()}
+states = {name: one.getstate() for name, one in made.items()}
+before = draw()
+for name, state in states.items():
+    random.Random.__base__.setstate(made[name], state[1])
+"""
+
+
+def test_generators_that_were_seeded_are_copied_and_others_draw_anew(tmp_path):
+    after = "now = draw(); answer['same'] = sorted(name for name in now if now[name] == before[name])"
+    answer, _ = moved(tmp_path, MADE, after)
+    assert answer == {"same": ["copied", "odd", "restored", "seeded", "seeded later"]}
+    answer, _ = moved(tmp_path, MADE, after, keep_random=True)
+    assert len(answer["same"]) == 8
+
+
+def test_numpys_generators_that_variables_hold_likewise(tmp_path):
+    before = """
+    import copy, numpy as np
+    unseeded, seeded, wide = np.random.default_rng(), np.random.default_rng(42), np.random.default_rng([1, 2])
+    old, old_seeded, philox = np.random.RandomState(), np.random.RandomState(5), np.random.Generator(np.random.Philox())
+    inside = [np.random.default_rng()]
+    def draw(names):
+        return {name: float(names[name].random()) for name in ("unseeded", "seeded", "wide", "philox")} | {
+            "inside": float(names["inside"][0].random()),
+            "old": float(names["old"].random_sample()), "old_seeded": float(names["old_seeded"].random_sample())}
+    before = draw(copy.deepcopy({name: globals()[name] for name in
+                                 ("unseeded", "seeded", "wide", "philox", "inside", "old", "old_seeded")}))
+    """
+    after = "now = draw(globals()); answer['same'] = sorted(name for name in now if now[name] == before[name])"
+    answer, _ = moved(tmp_path, before, after)
+    assert answer == {"same": ["inside", "old_seeded", "seeded", "wide"]}
+    answer, _ = moved(tmp_path, before, after, keep_random=True)
+    assert len(answer["same"]) == 7
 
 
 def test_openssl_draws_other_numbers_than_its_parent(tmp_path):

@@ -9,6 +9,7 @@ from collections import deque
 
 from . import bundle, commands, figures, stdio
 from .channel import Channel
+from .generators import follow_generators
 from .left_behind import follow_processes
 from .luggage import Luggage
 from .output import Attribution, follow_children, follow_threads, open_stream, owner
@@ -38,6 +39,7 @@ class Runner:
         follow_threads()
         follow_children(self._attribution)
         follow_processes()
+        follow_generators()
         os.system = commands.system
         self._call = None  # the id of the running call
         self._result = None  # its "result" message, which goes out with "done"
@@ -191,7 +193,7 @@ class Runner:
         has new descriptors for its streams and its messages under the old numbers. All
         that can be done before comes before, since this process is held while it forks."""
         self._flush()
-        luggage = Luggage({0, 1, 2} | self._channel.descriptors(), bool(message.get("keep_random")))
+        luggage = Luggage({0, 1, 2} | self._channel.descriptors(), bool(message.get("keep_random")), self._names)
         self._channel.send({"op": "packed", "not_copied": luggage.not_copied})
         go = self._channel.receive()
         if go is None or go.get("op") != "go":

@@ -136,6 +136,13 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
     co_return *info;
   }
 
+  Task<Result<void>> drop_stock(std::string account) override {
+    Call what = DropStockCall{.account = std::move(account)};
+    auto response = co_await call(std::move(what));
+    if (!response) co_return fail(std::move(response.error()));
+    co_return Result<void>{};
+  }
+
   const Capabilities& capabilities() const override { return capabilities_; }
   bool connected() const override { return ready_; }
 

@@ -49,6 +49,7 @@ class Client {
   virtual Task<Result<Usage>> usage(std::string id) = 0;
   virtual Task<Result<std::vector<TemplateInfo>>> templates() = 0;
   virtual Task<Result<StockInfo>> stock() = 0;
+  virtual Task<Result<void>> drop_stock(std::string account) = 0;
   // Of the driver that new sandboxes get; empty until first connected.
   virtual const Capabilities& capabilities() const = 0;
   virtual bool connected() const = 0;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,12 +70,17 @@ struct Usage {
 };
 
 // Sandboxes that are ready before they are asked for.
-struct StockInfo {
+struct StockCounts {
   std::uint64_t ready = 0;
   std::uint64_t wanted = 0;  // so many there should be
   // Creates that found one and that did not, since the start.
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
+  bool operator==(const StockCounts&) const = default;
+};
+struct StockInfo {
+  StockCounts all;
+  std::map<std::string, StockCounts> by_template;
 };
 
 // A sandbox whose process 1 has ended without being asked to.
@@ -132,6 +138,8 @@ class Driver {
 
   virtual Result<Usage> usage(std::string_view id) = 0;
   virtual StockInfo stock() const = 0;
+  // What is ready for that account ends, and no more is made until it asks for a sandbox.
+  virtual void drop_stock(const std::string& account) = 0;
   // Those that are made and not destroyed.
   virtual std::vector<std::string> sandboxes() const = 0;
 

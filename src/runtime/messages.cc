@@ -246,6 +246,32 @@ std::optional<ErrorKind> kind_named(std::string_view name) {
   return std::nullopt;
 }
 
+json::object stock_json(const StockCounts& counts) {
+  return {{"ready", counts.ready}, {"wanted", counts.wanted}, {"hits", counts.hits}, {"misses", counts.misses}};
+}
+
+StockCounts stock_counts(Reader& reader) {
+  return {.ready = reader.number("ready", kAnyNumber),
+          .wanted = reader.number("wanted", kAnyNumber),
+          .hits = reader.number("hits", kAnyNumber),
+          .misses = reader.number("misses", kAnyNumber)};
+}
+
+Result<StockInfo> stock_from(const json::object& object) {
+  Reader reader(object);
+  StockInfo info{.all = stock_counts(reader), .by_template = {}};
+  const auto templates = reader.array("templates");
+  WARREN_TRY(reader.finish());
+  for (const auto& value : templates) {
+    if (!value.is_object()) return fail(ErrorKind::kInvalid, "a template's stock must be an object");
+    Reader one(value.get_object());
+    auto name = one.text("name", kMaxPacket);
+    info.by_template[std::move(name)] = stock_counts(one);
+    WARREN_TRY(one.finish());
+  }
+  return info;
+}
+
 json::object to_json(const Answer& answer) {
   if (const auto* usage = std::get_if<Usage>(&answer))
     return {{"usage",
@@ -254,9 +280,17 @@ json::object to_json(const Answer& answer) {
               {"cpu_usec", usage->cpu_usec},
               {"pids", usage->pids},
               {"oom_kills", usage->oom_kills}}}};
-  if (const auto* stock = std::get_if<StockInfo>(&answer))
-    return {{"stock",
-             {{"ready", stock->ready}, {"wanted", stock->wanted}, {"hits", stock->hits}, {"misses", stock->misses}}}};
+  if (const auto* stock = std::get_if<StockInfo>(&answer)) {
+    json::array templates;
+    for (const auto& [name, counts] : stock->by_template) {
+      json::object one = stock_json(counts);
+      one["name"] = name;
+      templates.push_back(std::move(one));
+    }
+    json::object all = stock_json(stock->all);
+    all["templates"] = std::move(templates);
+    return {{"stock", std::move(all)}};
+  }
   if (const auto* templates = std::get_if<std::vector<TemplateInfo>>(&answer)) {
     json::array list;
     for (const auto& one : *templates)
@@ -305,15 +339,10 @@ Result<Answer> answer_from(const json::object& object) {
     return *usage;
   }
   if (object.contains("stock")) {
-    const auto inner = reader.object("stock");
+    const auto stock = stock_from(reader.object("stock"));
     WARREN_TRY(reader.finish());
-    Reader stock(inner);
-    const StockInfo info{.ready = stock.number("ready", kAnyNumber),
-                         .wanted = stock.number("wanted", kAnyNumber),
-                         .hits = stock.number("hits", kAnyNumber),
-                         .misses = stock.number("misses", kAnyNumber)};
-    WARREN_TRY(stock.finish());
-    return info;
+    if (!stock) return fail(stock.error());
+    return *stock;
   }
   auto list = templates_from(reader.array("templates"));
   WARREN_TRY(reader.finish());
@@ -395,6 +424,11 @@ struct RequestEncoder {
   json::object operator()(const UsageCall& call) const { return with("usage", call.id); }
   json::object operator()(const TemplatesCall&) const { return with("templates"); }
   json::object operator()(const StockCall&) const { return with("stock"); }
+  json::object operator()(const DropStockCall& call) const {
+    auto object = with("drop_stock");
+    object["account"] = call.account;
+    return object;
+  }
 };
 
 struct RuntimeEncoder {
@@ -443,6 +477,11 @@ Result<Request> parse_request(std::string_view packet) {
     if (op == "stock") {
       WARREN_TRY(reader.finish());
       return StockCall{};
+    }
+    if (op == "drop_stock") {
+      DropStockCall drop{.account = reader.safe_name("account")};
+      WARREN_TRY(reader.finish());
+      return drop;
     }
     if (op == "templates") {
       WARREN_TRY(reader.finish());

@@ -9,6 +9,7 @@
 //            {"n":N,"op":"compare","id":S,"other":S,"paths":[S…],"text":B}
 //            {"n":N,"op":"plan_merge","id":S,"winner":S,"on_conflict":"fail"|"ours"|"theirs"}
 //            {"n":N,"op":"connect"|"destroy"|"usage","id":S}   {"n":N,"op":"templates"|"stock"}
+//            {"n":N,"op":"drop_stock","account":S}
 //   Answers to connect, compare and plan_merge bring a descriptor.
 //   runtime: {"n":N,"ok":{…}}  {"n":N,"error":{"kind":S,"message":S}}
 //            {"known":[S…]}          in pieces, when the connection begins
@@ -65,7 +66,10 @@ struct UsageCall {
 };
 struct TemplatesCall {};
 struct StockCall {};
-using Call = std::variant<CreateCall, ForkCall, ReplaceCall, CompareCall, PlanMergeCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall, StockCall>;
+struct DropStockCall {
+  std::string account;
+};
+using Call = std::variant<CreateCall, ForkCall, ReplaceCall, CompareCall, PlanMergeCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall, StockCall, DropStockCall>;
 
 struct Request {
   std::uint64_t number = 0;  // chosen by the server, repeated in the reply

@@ -82,6 +82,11 @@ struct Caller {
     co_return outcome;
   }
 
+  Task<Outcome> operator()(DropStockCall call) const {
+    shared.driver.drop_stock(call.account);
+    co_return done(Result<void>{});
+  }
+
   Task<Outcome> operator()(TemplatesCall) const {
     Outcome outcome{.answer = Answer(shared.templates()), .descriptors = {}};
     co_return outcome;

@@ -58,6 +58,7 @@ class SlowDriver final : public Driver {
   Result<void> thaw(std::string_view) override { return {}; }
   Result<Usage> usage(std::string_view) override { return Usage{}; }
   StockInfo stock() const override { return {}; }
+  void drop_stock(const std::string& account) override { begun.push_back("drop_stock " + account); }
   std::vector<std::string> sandboxes() const override { return made; }
   void on_exit(std::function<void(const Exit&)>) override {}
 

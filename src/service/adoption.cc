@@ -90,6 +90,7 @@ void Lifecycle::adopt(const store::SandboxRecord& row) {
 }
 
 void Lifecycle::on_connected(const std::vector<std::string>& machines) {
+  ++runtime_connections_;
   log::info("the runtime is there and has {} sandboxes", machines.size());
   if (!loaded_) load();
   refresh_templates();

@@ -114,6 +114,10 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   Task<Result<runtime::Usage>> usage(std::string id) override;
   Task<Result<std::vector<runtime::TemplateInfo>>> templates() override;
   Task<Result<runtime::StockInfo>> stock() override { co_return stock_info; }
+  Task<Result<void>> drop_stock(std::string account) override {
+    dropped_stock.push_back(std::move(account));
+    co_return Result<void>{};
+  }
   const runtime::Capabilities& capabilities() const override { return capabilities_; }
   bool connected() const override { return is_connected; }
 
@@ -135,6 +139,7 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   std::optional<Error> create_error;
   std::optional<Error> fork_error;
   runtime::StockInfo stock_info;
+  std::vector<std::string> dropped_stock;
   // What the next comparison or merge answers, and what was asked.
   std::string changes_answer;
   runtime::CompareSpec compared;

@@ -59,6 +59,29 @@ Task<Result<Capacity>> Lifecycle::capacity(Caller caller) {
   co_return capacity;
 }
 
+Task<Census> Lifecycle::census() {
+  Census census;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    const std::string state = sandbox->info.state == SandboxState::kDead                ? "dead"
+                              : sandbox->phase == LiveSandbox::Phase::kMaking ? "making"
+                                                                              : "ready";
+    ++census.sandboxes[{.isolation = sandbox->info.isolation, .state = state}];
+  }
+  census.ended = ended_;
+  census.runtime_is_there = healthy();
+  census.runtime_restarts = runtime_connections_ > 0 ? runtime_connections_ - 1 : 0;
+  const auto runtime = runtime_;
+  auto stock = co_await runtime->stock();
+  if (stock) census.stock = *std::move(stock);
+  co_return census;
+}
+
+Task<Result<void>> Lifecycle::drop_stock(Caller caller) {
+  const auto runtime = runtime_;
+  auto dropped = runtime->drop_stock(std::move(caller.account_id));
+  co_return co_await std::move(dropped);
+}
+
 Task<Result<void>> Lifecycle::destroy(Caller caller, std::string id) {
   auto found = find(caller, id);
   if (!found) co_return fail(std::move(found).error());
@@ -82,6 +105,7 @@ void Lifecycle::mark_dead(const std::shared_ptr<LiveSandbox>& sandbox, std::stri
   if (!sandbox->is_alive()) return;
   log::warn("sandbox {}: dead: {}", sandbox->info.id, reason);
   count_out(sandbox->info.account_id);
+  ++ended_["died"];
   sandbox->info.state = SandboxState::kDead;
   sandbox->info.state_reason = std::move(reason);
   sandbox->died = parts_.time->now();
@@ -123,8 +147,10 @@ std::optional<Clock::time_point> Lifecycle::look(const std::string& id) {
     const Clock::time_point used = sandbox->calls > 0 ? now : sandbox->last_call;
     const Clock::time_point idle_end = used + options_.tier.idle_timeout;
     if (now < idle_end) return std::min(sandbox->expires, idle_end);
+    ++ended_["idle"];
     log::info("sandbox {}: ended, idle", id);
   } else {
+    if (sandbox->is_alive()) ++ended_["expired"];
     log::info("sandbox {}: ended, expired", id);
   }
   take_away(sandbox);

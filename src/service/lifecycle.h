@@ -8,6 +8,7 @@
 // ended as soon as it is seen.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -47,6 +48,8 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   // Oldest first.
   std::vector<SandboxInfo> list(const Caller& caller) const;
   Task<Result<Capacity>> capacity(Caller caller);
+  Task<Census> census();
+  Task<Result<void>> drop_stock(Caller caller);
   bool healthy() const { return loaded_ && runtime_ && runtime_->connected(); }
 
   const std::shared_ptr<AgentLinks>& links() const { return links_; }
@@ -113,6 +116,8 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   // Sandboxes of each account that are alive or being made.
   std::unordered_map<std::string, std::size_t> alive_;
   std::size_t all_alive_ = 0;
+  std::map<std::string, std::uint64_t> ended_;  // see Census
+  std::uint64_t runtime_connections_ = 0;
   // Whether the rows have been read: until then no machine is nobody's.
   bool loaded_ = false;
   bool refreshing_templates_ = false;

@@ -146,6 +146,16 @@ class SandboxService final : public Sandboxes {
     const auto lifecycle = lifecycle_;
     co_return co_await lifecycle->capacity(std::move(caller));
   }
+  Task<Result<Census>> census(Caller caller) override {
+    if (!caller.has_scope(kAdminScope)) co_return fail(ErrorKind::kForbidden, "only the operator's key may ask this");
+    const auto lifecycle = lifecycle_;
+    co_return co_await lifecycle->census();
+  }
+  Task<Result<void>> drop_stock(Caller caller) override {
+    WARREN_TRY_CO(check_scope(caller));
+    const auto lifecycle = lifecycle_;
+    co_return co_await lifecycle->drop_stock(std::move(caller));
+  }
   bool healthy() const override { return lifecycle_->healthy(); }
 
  private:

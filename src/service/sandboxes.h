@@ -204,6 +204,20 @@ struct Capacity {
   runtime::StockInfo stock;
 };
 
+// What the whole server has, of all accounts together, and has seen since it started.
+struct Census {
+  struct Kind {
+    std::string isolation;
+    std::string state;  // making, ready, dead
+    auto operator<=>(const Kind&) const = default;
+  };
+  std::map<Kind, std::uint64_t> sandboxes;
+  std::map<std::string, std::uint64_t> ended;  // by why: idle, expired, died
+  runtime::StockInfo stock;
+  bool runtime_is_there = false;
+  std::uint64_t runtime_restarts = 0;
+};
+
 class Sandboxes {
  public:
   struct Options {
@@ -254,6 +268,10 @@ class Sandboxes {
   virtual Task<Result<void>> remove_file(Caller caller, std::string id, std::string path) = 0;
 
   virtual Task<Result<Capacity>> capacity(Caller caller) = 0;
+  // For the operator's key only. Without the runtime it has no stock.
+  virtual Task<Result<Census>> census(Caller caller) = 0;
+  // What is kept ready for the caller's account ends, and no more is until the next create.
+  virtual Task<Result<void>> drop_stock(Caller caller) = 0;
   // Whether the runtime answers; what /healthz and doctor want to know.
   virtual bool healthy() const = 0;
 };

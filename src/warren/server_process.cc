@@ -15,6 +15,8 @@
 
 #include "api/mcp/endpoint.h"
 #include "api/ops/face.h"
+#include "api/ops/metered_sandboxes.h"
+#include "api/ops/metrics.h"
 #include "api/podflare/face.h"
 #include "base/log.h"
 #include "http/server.h"
@@ -107,17 +109,23 @@ Result<void> run_server(const Config& config) {
   service::Keys keys(**database);
 
   asio::io_context context(1);
-  auto sandboxes = service::Sandboxes::start(context.get_executor(), **database, config.runtime_socket(),
-                                             config.sandboxes);
+  const auto metrics = std::make_shared<api::ops::Metrics>();
+  auto sandboxes =
+      api::ops::metered(service::Sandboxes::start(context.get_executor(), **database, config.runtime_socket(),
+                                                  config.sandboxes),
+                        metrics);
   const Authenticate authenticate = [&keys](std::string_view key) { return keys.authenticate(key); };
   auto endpoint = make_mcp(context.get_executor(), config, authenticate, sandboxes);
   auto router = std::make_shared<http::Router>();
   // First, since GET / is also where an MCP client may ask for its stream.
   endpoint->add_routes(*router, api::ops::send_landing);
   api::podflare::add_routes(*router, authenticate, *sandboxes, podflare_settings(config));
-  api::ops::add_routes(*router, *sandboxes);
+  api::ops::add_routes(*router, authenticate, sandboxes, metrics);
   const http::ServerLimits limits{.target_bytes = kTargetBytes};
-  auto server = http::Server::start(context.get_executor(), std::move(listener), router, limits);
+  http::ServerWatch watch;
+  watch.answered = [metrics](const http::Request& request, int status) { metrics->answered(request, status); };
+  watch.connections = [metrics](std::size_t now) { metrics->connections(now); };
+  auto server = http::Server::start(context.get_executor(), std::move(listener), router, limits, watch);
 
   asio::co_spawn(context, tell_ready(sandboxes), asio::detached);
   const auto grace = std::chrono::duration_cast<Millis>(config.stop_grace);

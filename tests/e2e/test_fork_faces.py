@@ -48,6 +48,14 @@ def test_mcp_says_what_is_wrong_with_a_fork(client, module_sandbox, arguments, w
     assert client.ids() == before
 
 
+@pytest.mark.parametrize("arguments,children", [({"n": None, "keep_random": None}, 1), ({"n": 2.0}, 2)])
+def test_mcp_takes_null_as_absent_and_whole_numbers_with_a_point(client, module_sandbox, arguments, children):
+    made = client.tool("fork", sandbox_id=module_sandbox.id, **arguments)["structuredContent"]["children"]
+    assert len(made) == children
+    for one in made:
+        client.sandbox(one).destroy()
+
+
 def test_mcp_says_what_is_wrong_with_a_merge(client, module_sandbox):
     unknown = "sbx_" + "0" * 32
     ours = module_sandbox.id

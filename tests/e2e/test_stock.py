@@ -264,3 +264,21 @@ def test_stopped_while_it_fills_it_leaves_nothing(start_server):
     warren.client.create()
     warren.client.create(template="python-datasci")
     warren.stop()
+
+
+def test_what_is_ready_goes_with_its_account(stocked):
+    client = stocked.client
+    other = stocked.new_account("leaving")
+    other.create()
+    full(client, kinds=2)
+    removed = stocked.command("account", "rm", "leaving")
+    assert removed.returncode == 0, removed
+    now = stock(client)
+    assert (now["ready"], now["wanted"]) == (SIZE, SIZE), now
+    eventually(lambda: len(stocked.agents()) == SIZE and len(stocked.uppers()) == SIZE, BOUND, "the end of what was ready")
+    # Another account's is not anybody's else to end.
+    assert client.with_key("wrn_nonsense").request("DELETE", "/stock").status == 401
+    stranger = stocked.new_account("stays")
+    assert stranger.request("DELETE", "/stock").status == 204
+    assert stock(client)["ready"] == SIZE
+    client.create().works()

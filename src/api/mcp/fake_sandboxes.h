@@ -228,6 +228,8 @@ class FakeSandboxes : public service::Sandboxes {
     co_return Result<void>();
   }
   Task<Result<service::Capacity>> capacity(service::Caller) override { co_return service::Capacity(); }
+  Task<Result<service::Census>> census(service::Caller) override { co_return service::Census(); }
+  Task<Result<void>> drop_stock(service::Caller) override { co_return Result<void>(); }
   bool healthy() const override { return true; }
 
  private:

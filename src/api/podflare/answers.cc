@@ -113,10 +113,10 @@ std::string capacity_json(const service::Capacity& capacity) {
   }
   return json::serialize(json::object{{"sandboxes", capacity.sandboxes},
                                       {"max_sandboxes", capacity.max_sandboxes},
-                                      {"stock", json::object{{"ready", capacity.stock.ready},
-                                                             {"wanted", capacity.stock.wanted},
-                                                             {"hits", capacity.stock.hits},
-                                                             {"misses", capacity.stock.misses}}},
+                                      {"stock", json::object{{"ready", capacity.stock.all.ready},
+                                                             {"wanted", capacity.stock.all.wanted},
+                                                             {"hits", capacity.stock.all.hits},
+                                                             {"misses", capacity.stock.all.misses}}},
                                       {"templates", std::move(templates)}}) +
          "\n";
 }

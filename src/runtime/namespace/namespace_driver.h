@@ -85,6 +85,7 @@ class NamespaceDriver final : public Driver {
   Result<void> thaw(std::string_view id) override;
   Result<Usage> usage(std::string_view id) override;
   StockInfo stock() const override { return stock_.info(); }
+  void drop_stock(const std::string& account) override;
   std::vector<std::string> sandboxes() const override;
   void on_exit(std::function<void(const Exit&)> told) override { told_ = std::move(told); }
 

@@ -55,6 +55,11 @@ Task<void> NamespaceDriver::fill_stock() {
   is_restocking_ = false;
 }
 
+void NamespaceDriver::drop_stock(const std::string& account) {
+  // One that is being made just now finds no place, and ends.
+  for (const auto& sandbox : stock_.drop(account)) tear_down_->begin(sandbox);
+}
+
 void NamespaceDriver::sort_out_stock() {
   const auto useless = stock_.sort_out([this](const std::string& name, const std::filesystem::path& root) {
     const auto newest = options_.template_root(name);

@@ -30,10 +30,10 @@ std::shared_ptr<Sandbox> Stock::take(const SandboxSpec& spec, const std::filesys
   shelf.wanted_at = Clock::now();
   const auto found = std::ranges::find_if(shelf.ready, [](const auto& ready) { return is_usable(*ready); });
   if (found == shelf.ready.end()) {
-    ++misses_;
+    ++counted_[spec.template_name].misses;
     return nullptr;
   }
-  ++hits_;
+  ++counted_[spec.template_name].hits;
   auto sandbox = *found;
   shelf.ready.erase(found);
   return sandbox;
@@ -79,9 +79,29 @@ std::vector<std::shared_ptr<Sandbox>> Stock::sort_out(const IsCurrent& is_curren
   return useless;
 }
 
+std::vector<std::shared_ptr<Sandbox>> Stock::drop(const std::string& account) {
+  std::vector<std::shared_ptr<Sandbox>> dropped;
+  std::erase_if(kinds_, [&](const auto& each) {
+    if (each.first.account != account) return false;
+    dropped.insert(dropped.end(), each.second.ready.begin(), each.second.ready.end());
+    return true;
+  });
+  return dropped;
+}
+
 StockInfo Stock::info() const {
-  StockInfo info{.ready = 0, .wanted = most_ * kinds_.size(), .hits = hits_, .misses = misses_};
-  for (const auto& [kind, shelf] : kinds_) info.ready += shelf.ready.size();
+  StockInfo info{.all = {}, .by_template = counted_};
+  for (const auto& [kind, shelf] : kinds_) {
+    auto& counts = info.by_template[shelf.spec.template_name];
+    counts.ready += shelf.ready.size();
+    counts.wanted += most_;
+  }
+  for (const auto& [name, counts] : info.by_template) {
+    info.all.ready += counts.ready;
+    info.all.wanted += counts.wanted;
+    info.all.hits += counts.hits;
+    info.all.misses += counts.misses;
+  }
   return info;
 }
 

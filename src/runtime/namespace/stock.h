@@ -51,6 +51,9 @@ class Stock {
   using IsCurrent = std::function<bool(const std::string& template_name, const std::filesystem::path& root)>;
   std::vector<std::shared_ptr<Sandbox>> sort_out(const IsCurrent& is_current);
 
+  // Forgets what that account has wanted. What was ready for it is the caller's to end.
+  std::vector<std::shared_ptr<Sandbox>> drop(const std::string& account);
+
   StockInfo info() const;
 
  private:
@@ -61,8 +64,7 @@ class Stock {
   };
   std::size_t most_;
   std::map<StockKind, Shelf> kinds_;
-  std::uint64_t hits_ = 0;
-  std::uint64_t misses_ = 0;
+  std::map<std::string, StockCounts> counted_;  // hits and misses, by template
 };
 
 }  // namespace warren::runtime

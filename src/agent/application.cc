@@ -23,7 +23,8 @@ std::string name_of_stage(std::size_t which) { return std::to_string(which); }
 
 bool is_still(const struct stat& status, const Was& was) {
   return (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) &&
-         static_cast<std::uint64_t>(status.st_size) == was.size && nanoseconds(status.st_mtim) == was.mtime_ns;
+         static_cast<std::uint64_t>(status.st_size) == was.size &&
+         nanoseconds(status.st_mtim) == was.mtime_ns;
 }
 
 }  // namespace
@@ -36,8 +37,7 @@ Result<Application> Application::start(UniqueFd root) {
   }
   if (!home) home = open_beneath(root.get(), "", O_PATH | O_DIRECTORY);
   const std::string name = ".merge-" + random_hex(8);
-  if (!home || ::mkdirat(home.get(), name.c_str(), 0700) != 0)
-    return merge_failed("in /tmp/.warren", errno);
+  if (!home || ::mkdirat(home.get(), name.c_str(), 0700) != 0) return merge_failed("in /tmp/.warren", errno);
   UniqueFd stage = open_beneath(home.get(), name, O_RDONLY | O_DIRECTORY);
   struct stat status {};
   if (!stage || ::fstat(stage.get(), &status) != 0) return merge_failed("in /tmp/.warren", errno);
@@ -98,8 +98,7 @@ Result<void> Application::stage_file(Pending& pending) {
   if (!file_) return merge_failed(now.path, errno);
   pending.staged = true;
   files_[now.path] = which;
-  if (::ftruncate(file_.get(), static_cast<off_t>(now.size)) != 0)
-    return merge_failed(now.path, errno);
+  if (::ftruncate(file_.get(), static_cast<off_t>(now.size)) != 0) return merge_failed(now.path, errno);
   return {};
 }
 
@@ -160,7 +159,8 @@ Result<void> Application::check(std::size_t which) {
   if (now.kind == OperationKind::kFolder) made_.insert(now.path);
   if (now.kind == OperationKind::kLink && now.target_was) {
     const Place original = place_of(root_.get(), now.target);
-    if (!original.folder || ::fstatat(original.folder.get(), original.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+    if (!original.folder ||
+        ::fstatat(original.folder.get(), original.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(status.st_mode) || !is_still(status, *now.target_was))
       return not_as_it_was(now.target);
   }

@@ -532,7 +532,8 @@ TEST(MergeOnBtrfsTest, AFileOfTheTemplateIsNotTakenForANewOneOfItsNumber) {
 class UndoTest : public MergeTest {
  protected:
   // Does all of it, and then undoes it.
-  std::string undo(const std::string& operations, const std::function<void()>& between = [] {}) {
+  std::string undo(
+      const std::string& operations, const std::function<void()>& between = [] {}) {
     auto started =
         Application::start(UniqueFd(::open(parent->mount.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
     EXPECT_TRUE(started);

@@ -35,7 +35,8 @@ std::unexpected<Error> failed(const std::string& path) {
 }  // namespace
 
 Result<void> Placement::perform(const Operation& operation, const std::string& staged) {
-  if (operation.kind == OperationKind::kAttributes) return set_attributes(operation.path, operation.attributes);
+  if (operation.kind == OperationKind::kAttributes)
+    return set_attributes(operation.path, operation.attributes);
   const Place place = place_of(root_, operation.path);
   const bool removes =
       operation.kind == OperationKind::kRemove || operation.kind == OperationKind::kRemoveFolder;
@@ -95,7 +96,8 @@ Result<void> Placement::remove(const Operation& operation, const std::string& st
   }
   if (S_ISDIR(status.st_mode)) return not_as_it_was(operation.path);
   constexpr std::uint64_t kBlock = 512;
-  const std::uint64_t bytes = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_blocks) * kBlock : 0;
+  const std::uint64_t bytes =
+      S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_blocks) * kBlock : 0;
   Step step{.what = What::kRemovedForGood, .path = operation.path, .aside = {}, .before = {}};
   if (removed_bytes_ + bytes <= kMostRemovedBytes) {
     if (rename_with(folder, name, stage_, staged.c_str(), RENAME_NOREPLACE) != 0) {
@@ -182,7 +184,8 @@ bool Placement::undo(const Step& step) {
     case What::kPlaced:
       return is_what_was_placed() && ::unlinkat(folder, name, 0) == 0;
     case What::kReplaced:
-      return is_what_was_placed() && rename_with(stage_, step.aside.c_str(), folder, name, RENAME_EXCHANGE) == 0;
+      return is_what_was_placed() &&
+             rename_with(stage_, step.aside.c_str(), folder, name, RENAME_EXCHANGE) == 0;
     case What::kRemoved:
       return rename_with(stage_, step.aside.c_str(), folder, name, RENAME_NOREPLACE) == 0;
     case What::kRemovedForGood:

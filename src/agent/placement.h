@@ -46,9 +46,9 @@ class Placement {
 
  private:
   enum class What : std::uint8_t {
-    kPlaced,         // where nothing was
-    kReplaced,       // what was there is in the stage
-    kRemoved,        // the same
+    kPlaced,    // where nothing was
+    kReplaced,  // what was there is in the stage
+    kRemoved,   // the same
     kRemovedForGood,
     kFolderMade,
     kFolderRemoved,

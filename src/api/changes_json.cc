@@ -61,7 +61,8 @@ std::string conflicts_told(const changes::MergeReport& report) {
   for (std::size_t i = 0; i < report.conflicts.size() && i < kMostTold; ++i)
     text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", to_utf8(report.conflicts[i].path),
                         report.conflicts[i].reason);
-  if (report.counts.conflicts > kMostTold) text += fmt::format(" and {} more", report.counts.conflicts - kMostTold);
+  if (report.counts.conflicts > kMostTold)
+    text += fmt::format(" and {} more", report.counts.conflicts - kMostTold);
   return text + R"(; on_conflict "ours" or "theirs" decides for all of them)";
 }
 

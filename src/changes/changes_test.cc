@@ -17,8 +17,8 @@
 
 #include "changes/diff.h"
 #include "changes/operation_decoder.h"
-#include "changes/own_files.h"
 #include "changes/overlay_under_test.h"
+#include "changes/own_files.h"
 
 namespace warren::changes {
 namespace {

@@ -218,7 +218,8 @@ Result<void> Planner::settle_missed(const Missed& missed, const Placed* moved) {
     const auto agree =
         same_file(table_, moved->path, moved->node, theirs.path, theirs.node, task_.settled_ns, budget_);
     if (!agree) return fail(agree.error());
-    auto merged = *agree ? Outcome{.choice = Choice::kOurs} : merge_contents(moved->path, &base, *moved, theirs);
+    auto merged =
+        *agree ? Outcome{.choice = Choice::kOurs} : merge_contents(moved->path, &base, *moved, theirs);
     if (!merged) return fail(std::move(merged).error());
     outcome = *std::move(merged);
   }

@@ -98,9 +98,8 @@ Result<void> Planner::merge_files(FolderView& view, const Three& three) {
   const Node& ours = sure(three.ours.node);
   const Node& theirs = sure(three.theirs.node);
   const Node* base = three.base.node && !three.base.is_folder() ? &sure(three.base.node) : nullptr;
-  const std::optional<Placed> base_file = base != nullptr && base->type == Type::kFile
-                                              ? std::optional(Placed{three.path, *base})
-                                              : std::nullopt;
+  const std::optional<Placed> base_file =
+      base != nullptr && base->type == Type::kFile ? std::optional(Placed{three.path, *base}) : std::nullopt;
   const Placed* const placed_base = base_file ? &sure(base_file) : nullptr;
   std::optional<Outcome> settled;
   const auto agree = same_value(view, three.name, ours, theirs);

@@ -21,7 +21,7 @@ class Connection {
   struct Shared {
     std::shared_ptr<Router> router;
     ServerLimits limits;
-    std::shared_ptr<HangupWatch> watch;  // may be null
+    std::shared_ptr<HangupWatch> watch;                                // may be null
     std::function<void(const Request& request, int status)> answered;  // may be empty
   };
 

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
-#include <array>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -180,9 +180,11 @@ Result<Call> fork_from(Reader& reader) {
   WARREN_TRY(reader.finish());
   if (!limits) return fail(limits.error());
   spec.limits = *limits;
-  if (ids.empty() || ids.size() > kMostChildren) return fail(ErrorKind::kInvalid, "too many children, or none");
+  if (ids.empty() || ids.size() > kMostChildren)
+    return fail(ErrorKind::kInvalid, "too many children, or none");
   for (const auto& id : ids) {
-    if (!id.is_string() || !is_sandbox_id(id.get_string())) return fail(ErrorKind::kInvalid, "not a sandbox id");
+    if (!id.is_string() || !is_sandbox_id(id.get_string()))
+      return fail(ErrorKind::kInvalid, "not a sandbox id");
     spec.id = id.get_string();
     call.children.push_back(spec);
   }
@@ -247,7 +249,8 @@ std::optional<ErrorKind> kind_named(std::string_view name) {
 }
 
 json::object stock_json(const StockCounts& counts) {
-  return {{"ready", counts.ready}, {"wanted", counts.wanted}, {"hits", counts.hits}, {"misses", counts.misses}};
+  return {
+      {"ready", counts.ready}, {"wanted", counts.wanted}, {"hits", counts.hits}, {"misses", counts.misses}};
 }
 
 StockCounts stock_counts(Reader& reader) {

@@ -69,7 +69,8 @@ struct StockCall {};
 struct DropStockCall {
   std::string account;
 };
-using Call = std::variant<CreateCall, ForkCall, ReplaceCall, CompareCall, PlanMergeCall, ConnectCall, DestroyCall, UsageCall, TemplatesCall, StockCall, DropStockCall>;
+using Call = std::variant<CreateCall, ForkCall, ReplaceCall, CompareCall, PlanMergeCall, ConnectCall,
+                          DestroyCall, UsageCall, TemplatesCall, StockCall, DropStockCall>;
 
 struct Request {
   std::uint64_t number = 0;  // chosen by the server, repeated in the reply

@@ -62,7 +62,7 @@ Task<Result<Capacity>> Lifecycle::capacity(Caller caller) {
 Task<Census> Lifecycle::census() {
   Census census;
   for (const auto& [id, sandbox] : sandboxes_) {
-    const std::string state = sandbox->info.state == SandboxState::kDead                ? "dead"
+    const std::string state = sandbox->info.state == SandboxState::kDead      ? "dead"
                               : sandbox->phase == LiveSandbox::Phase::kMaking ? "making"
                                                                               : "ready";
     ++census.sandboxes[{.isolation = sandbox->info.isolation, .state = state}];

@@ -147,7 +147,8 @@ class SandboxService final : public Sandboxes {
     co_return co_await lifecycle->capacity(std::move(caller));
   }
   Task<Result<Census>> census(Caller caller) override {
-    if (!caller.has_scope(kAdminScope)) co_return fail(ErrorKind::kForbidden, "only the operator's key may ask this");
+    if (!caller.has_scope(kAdminScope))
+      co_return fail(ErrorKind::kForbidden, "only the operator's key may ask this");
     const auto lifecycle = lifecycle_;
     co_return co_await lifecycle->census();
   }

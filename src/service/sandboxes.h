@@ -85,7 +85,7 @@ struct MergeSpec {
   std::optional<std::string> on_conflict;  // of files: fail (if absent), ours or theirs
 };
 struct Merged {
-  SandboxInfo sandbox;                        // the parent
+  SandboxInfo sandbox;                         // the parent
   std::optional<changes::MergeReport> report;  // of files; if it does not apply, nothing was changed
 };
 
@@ -122,7 +122,7 @@ enum class OutputStream { kStdout, kStderr };
 
 struct Output {
   OutputStream stream;
-  std::string bytes;             // as they came; may end inside a UTF-8 sequence
+  std::string bytes;  // as they came; may end inside a UTF-8 sequence
   bool late = false;  // of an earlier Python call's threads or children
 };
 struct Bundle {
@@ -139,8 +139,8 @@ struct Finished {
   bool timed_out = false;
   bool cancelled = false;
   bool interrupted = false;
-  bool restarted = false;   // Python only: the session's state is lost
-  std::string died;         // Python only: how the runner died; empty if it lives
+  bool restarted = false;  // Python only: the session's state is lost
+  std::string died;        // Python only: how the runner died; empty if it lives
   bool oom = false;
   Millis duration{0};
   std::uint64_t stdout_bytes = 0;
@@ -256,14 +256,18 @@ class Sandboxes {
   // What the other sandbox's files have that this one's have not, and the other way round.
   virtual Task<Result<changes::Diff>> diff(Caller caller, std::string id, DiffSpec spec) = 0;
 
-  virtual Task<Result<std::shared_ptr<Execution>>> run_python(Caller caller, std::string id, PythonCall call) = 0;
+  virtual Task<Result<std::shared_ptr<Execution>>> run_python(Caller caller, std::string id,
+                                                              PythonCall call) = 0;
   virtual Task<Result<std::shared_ptr<Execution>>> run_bash(Caller caller, std::string id, BashCall call) = 0;
-  virtual Task<Result<std::shared_ptr<Execution>>> open_terminal(Caller caller, std::string id, TerminalCall call) = 0;
+  virtual Task<Result<std::shared_ptr<Execution>>> open_terminal(Caller caller, std::string id,
+                                                                 TerminalCall call) = 0;
 
   // Paths are bytes, absolute or from /root. kInvalid for what is not a regular file.
-  virtual Task<Result<std::shared_ptr<FileReader>>> read_file(Caller caller, std::string id, std::string path) = 0;
-  virtual Task<Result<std::shared_ptr<FileWriter>>> write_file(Caller caller, std::string id, std::string path,
-                                                              std::optional<std::uint64_t> size) = 0;
+  virtual Task<Result<std::shared_ptr<FileReader>>> read_file(Caller caller, std::string id,
+                                                              std::string path) = 0;
+  virtual Task<Result<std::shared_ptr<FileWriter>>> write_file(Caller caller, std::string id,
+                                                               std::string path,
+                                                               std::optional<std::uint64_t> size) = 0;
   virtual Task<Result<FileListing>> list_files(Caller caller, std::string id, std::string path) = 0;
   virtual Task<Result<void>> remove_file(Caller caller, std::string id, std::string path) = 0;
 

@@ -79,7 +79,8 @@ Task<Result<int>> end_and_close(std::shared_ptr<ApiClient> client, std::string n
     if (!ended) co_return fail(Error(ended.error()).in("its keys are revoked, but its sandboxes live"));
     // What is ready for its next sandbox, too.
     const auto dropped = co_await client->call("DELETE", "/stock");
-    if (!dropped) co_return fail(Error(dropped.error()).in("its keys are revoked, but it could not be removed"));
+    if (!dropped)
+      co_return fail(Error(dropped.error()).in("its keys are revoked, but it could not be removed"));
     const auto closed = with_database([&name](store::Database& database) { return close(database, name); });
     if (closed) co_return 0;
     if (closed.error().kind() != ErrorKind::kConflict || Clock::now() > end)

@@ -110,10 +110,9 @@ Result<void> run_server(const Config& config) {
 
   asio::io_context context(1);
   const auto metrics = std::make_shared<api::ops::Metrics>();
-  auto sandboxes =
-      api::ops::metered(service::Sandboxes::start(context.get_executor(), **database, config.runtime_socket(),
-                                                  config.sandboxes),
-                        metrics);
+  auto sandboxes = api::ops::metered(service::Sandboxes::start(context.get_executor(), **database,
+                                                               config.runtime_socket(), config.sandboxes),
+                                     metrics);
   const Authenticate authenticate = [&keys](std::string_view key) { return keys.authenticate(key); };
   auto endpoint = make_mcp(context.get_executor(), config, authenticate, sandboxes);
   auto router = std::make_shared<http::Router>();
@@ -123,7 +122,9 @@ Result<void> run_server(const Config& config) {
   api::ops::add_routes(*router, authenticate, sandboxes, metrics);
   const http::ServerLimits limits{.target_bytes = kTargetBytes};
   http::ServerWatch watch;
-  watch.answered = [metrics](const http::Request& request, int status) { metrics->answered(request, status); };
+  watch.answered = [metrics](const http::Request& request, int status) {
+    metrics->answered(request, status);
+  };
   watch.connections = [metrics](std::size_t now) { metrics->connections(now); };
   auto server = http::Server::start(context.get_executor(), std::move(listener), router, limits, watch);
 

@@ -80,8 +80,8 @@ Task<void> drop_stock(std::shared_ptr<service::Sandboxes> sandboxes, Result<serv
 
 }  // namespace
 
-void add_routes(http::Router& router, Authenticate authenticate, std::shared_ptr<service::Sandboxes> sandboxes,
-                std::shared_ptr<const Metrics> metrics) {
+void add_routes(http::Router& router, Authenticate authenticate,
+                std::shared_ptr<service::Sandboxes> sandboxes, std::shared_ptr<const Metrics> metrics) {
   router.set_fallback("", [](const http::Request& request, int status, const std::string& detail) {
     if (status == 404) return text_response(404, "there is nothing at this path; GET / says what there is\n");
     if (status != 405) return text_response(status, detail + "\n");
@@ -94,9 +94,10 @@ void add_routes(http::Router& router, Authenticate authenticate, std::shared_ptr
              [authenticate, sandboxes, metrics](http::Request& request, http::ResponseWriter& writer) {
                return send_metrics(sandboxes, metrics, caller_of(authenticate, request), writer);
              });
-  router.add("DELETE", "/stock", [authenticate, sandboxes](http::Request& request, http::ResponseWriter& writer) {
-    return drop_stock(sandboxes, caller_of(authenticate, request), writer);
-  });
+  router.add("DELETE", "/stock",
+             [authenticate, sandboxes](http::Request& request, http::ResponseWriter& writer) {
+               return drop_stock(sandboxes, caller_of(authenticate, request), writer);
+             });
 }
 
 Task<void> send_landing(http::Request& /*request*/, http::ResponseWriter& writer) {

@@ -40,7 +40,8 @@ std::string_view outcome_of_call(const service::Finished& finished) {
 // One call, which is counted once.
 class Running {
  public:
-  Running(std::shared_ptr<Metrics> metrics, std::string_view kind) : metrics_(std::move(metrics)), kind_(kind) {}
+  Running(std::shared_ptr<Metrics> metrics, std::string_view kind)
+      : metrics_(std::move(metrics)), kind_(kind) {}
   // Nobody waited for its end.
   ~Running() { end("cancelled"); }
   Running(const Running&) = delete;
@@ -125,13 +126,15 @@ class MeteredSandboxes final : public service::Sandboxes {
     return watched(metrics_, "bash", inner_->run_bash(std::move(caller), std::move(id), std::move(call)));
   }
   Task<Started> open_terminal(Caller caller, std::string id, service::TerminalCall call) override {
-    return watched(metrics_, "terminal", inner_->open_terminal(std::move(caller), std::move(id), std::move(call)));
+    return watched(metrics_, "terminal",
+                   inner_->open_terminal(std::move(caller), std::move(id), std::move(call)));
   }
   Task<Result<std::shared_ptr<service::FileReader>>> read_file(Caller caller, std::string id,
                                                                std::string path) override {
     return inner_->read_file(std::move(caller), std::move(id), std::move(path));
   }
-  Task<Result<std::shared_ptr<service::FileWriter>>> write_file(Caller caller, std::string id, std::string path,
+  Task<Result<std::shared_ptr<service::FileWriter>>> write_file(Caller caller, std::string id,
+                                                                std::string path,
                                                                 std::optional<std::uint64_t> size) override {
     return inner_->write_file(std::move(caller), std::move(id), std::move(path), size);
   }
@@ -141,7 +144,9 @@ class MeteredSandboxes final : public service::Sandboxes {
   Task<Result<void>> remove_file(Caller caller, std::string id, std::string path) override {
     return inner_->remove_file(std::move(caller), std::move(id), std::move(path));
   }
-  Task<Result<service::Capacity>> capacity(Caller caller) override { return inner_->capacity(std::move(caller)); }
+  Task<Result<service::Capacity>> capacity(Caller caller) override {
+    return inner_->capacity(std::move(caller));
+  }
   Task<Result<service::Census>> census(Caller caller) override { return inner_->census(std::move(caller)); }
   Task<Result<void>> drop_stock(Caller caller) override { return inner_->drop_stock(std::move(caller)); }
   bool healthy() const override { return inner_->healthy(); }

@@ -22,8 +22,8 @@ using Labels = std::map<std::string, std::string>;
 // In seconds. Operations should take milliseconds, calls take what their code takes.
 const prometheus::Histogram::BucketBoundaries kOperationSeconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                                 0.25,  0.5,    1,     2.5,  5,     10,   30};
-const prometheus::Histogram::BucketBoundaries kCallSeconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-                                                           1,     2.5,    5,     10,   30,    60,   300, 1800};
+const prometheus::Histogram::BucketBoundaries kCallSeconds{
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800};
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -151,7 +151,8 @@ void Metrics::call(std::string_view kind, std::string_view outcome, Clock::durat
 
 void Metrics::answered(const http::Request& request, int status) {
   const std::string status_class = std::to_string(status / 100) + "xx";
-  families_->requests.Add({{"face", std::string(face_of(request.path))}, {"status", status_class}}).Increment();
+  families_->requests.Add({{"face", std::string(face_of(request.path))}, {"status", status_class}})
+      .Increment();
 }
 
 void Metrics::connections(std::size_t now) { families_->connections.Add({}).Set(static_cast<double>(now)); }

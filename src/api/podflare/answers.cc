@@ -4,9 +4,9 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "api/changes_json.h"
 #include "api/credentials.h"
 #include "api/failure.h"
-#include "api/changes_json.h"
 #include "base/base64.h"
 #include "base/utf8.h"
 #include "changes/json_text.h"

@@ -114,7 +114,8 @@ Result<void> NamespaceDriver::prepare() {
       });
   runners_ = std::make_unique<Runners>(
       executor_,
-      Runners::Sources{.cgroups = *cgroups_, .filter = *session_filter_, .slots = slots_, .instance = instance_});
+      Runners::Sources{
+          .cgroups = *cgroups_, .filter = *session_filter_, .slots = slots_, .instance = instance_});
   return {};
 }
 
@@ -285,7 +286,8 @@ Task<void> NamespaceDriver::make_warm(std::string template_name, fs::path root) 
     co_return;
   }
   warm_again_[template_name] = Clock::now() + kWarmAgain;
-  log::warn("template {}: no warm session, each starts by itself: {}", template_name, warmed.error().message());
+  log::warn("template {}: no warm session, each starts by itself: {}", template_name,
+            warmed.error().message());
   if (made) tear_down_->begin(*made);
 }
 
@@ -375,7 +377,8 @@ Result<void> NamespaceDriver::replace(const std::string& id, const std::string& 
     return fail(ErrorKind::kConflict, "the sandboxes belong to different accounts");
   if (loser->template_root != machine->template_root)
     return fail(ErrorKind::kConflict, "the sandboxes are on different templates");
-  if (loser->is_forking || machine->is_forking) return fail(ErrorKind::kConflict, "one of the two is being forked");
+  if (loser->is_forking || machine->is_forking)
+    return fail(ErrorKind::kConflict, "one of the two is being forked");
   if (loser->ended.is_set() || machine->ended.is_set())
     return fail(ErrorKind::kConflict, "one of the two has ended");
   sandboxes_.erase(winner);

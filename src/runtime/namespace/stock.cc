@@ -23,8 +23,7 @@ bool is_usable(const Sandbox& sandbox) {
 
 std::shared_ptr<Sandbox> Stock::take(const SandboxSpec& spec, const std::filesystem::path& template_root) {
   if (most_ == 0) return nullptr;
-  Shelf& shelf =
-      kinds_[{.account = spec.account, .template_root = template_root, .limits = spec.limits}];
+  Shelf& shelf = kinds_[{.account = spec.account, .template_root = template_root, .limits = spec.limits}];
   shelf.spec = spec;
   shelf.spec.id.clear();
   shelf.wanted_at = Clock::now();
@@ -51,9 +50,8 @@ std::optional<Stock::Want> Stock::wanted() const {
 }
 
 bool Stock::add(std::shared_ptr<Sandbox> sandbox) {
-  const auto found = kinds_.find({.account = sandbox->account,
-                                  .template_root = sandbox->template_root,
-                                  .limits = sandbox->limits});
+  const auto found = kinds_.find(
+      {.account = sandbox->account, .template_root = sandbox->template_root, .limits = sandbox->limits});
   if (found == kinds_.end() || !is_usable(*sandbox)) return false;
   found->second.ready.push_back(std::move(sandbox));
   return true;
@@ -68,7 +66,8 @@ std::vector<std::shared_ptr<Sandbox>> Stock::sort_out(const IsCurrent& is_curren
   std::vector<std::shared_ptr<Sandbox>> useless;
   for (auto kind = kinds_.begin(); kind != kinds_.end();) {
     auto& shelf = kind->second;
-    const bool kept = shelf.wanted_at >= oldest && is_current(shelf.spec.template_name, kind->first.template_root);
+    const bool kept =
+        shelf.wanted_at >= oldest && is_current(shelf.spec.template_name, kind->first.template_root);
     std::erase_if(shelf.ready, [&](const std::shared_ptr<Sandbox>& sandbox) {
       const bool useful = kept && is_usable(*sandbox);
       if (!useful) useless.push_back(sandbox);

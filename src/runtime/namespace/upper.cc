@@ -69,12 +69,12 @@ Result<void> renew_upper(const std::filesystem::path& upper, const std::string& 
   open_how how{};
   how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
-  const UniqueFd etc(
-      static_cast<int>(::syscall(SYS_openat2, folder.get(), "data/etc", &how, sizeof how)));
+  const UniqueFd etc(static_cast<int>(::syscall(SYS_openat2, folder.get(), "data/etc", &how, sizeof how)));
   if (!etc) return {};  // as its owner wants it
   const std::string old = content_of(etc.get(), "hostname");
   if (old.empty() || old.find('\n') != old.size() - 1) return {};
-  const bool plain_hosts = content_of(etc.get(), "hosts") == changes::hosts_file(old.substr(0, old.size() - 1));
+  const bool plain_hosts =
+      content_of(etc.get(), "hosts") == changes::hosts_file(old.substr(0, old.size() - 1));
   WARREN_TRY(replace_file(etc.get(), "hostname", changes::hostname_file(hostname)));
   if (plain_hosts) WARREN_TRY(replace_file(etc.get(), "hosts", changes::hosts_file(hostname)));
   return {};

@@ -41,7 +41,7 @@ class Placement {
 
   // Of what is removed, so many bytes are kept at most: what lies in a lower layer is copied to
   // be kept.
-  static constexpr std::uint64_t kMostRemovedBytes = std::uint64_t{256} << 20;
+  static constexpr std::uint64_t kMostRemovedBytes = std::uint64_t{64} << 20;
   static constexpr std::size_t kMostXattrBytes = std::size_t{32} << 20;
 
  private:

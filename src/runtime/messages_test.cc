@@ -37,6 +37,10 @@ TEST(Messages, ARequestArrivesAsItWasSent) {
   ASSERT_TRUE(destroy);
   EXPECT_EQ(std::get<DestroyCall>(destroy->call).id, kId);
   EXPECT_TRUE(parse_request(encode(Request{.number = 1, .call = TemplatesCall{}})));
+
+  const auto drop = parse_request(encode(Request{.number = 1, .call = DropStockCall{.account = "alice"}}));
+  ASSERT_TRUE(drop) << drop.error().message();
+  EXPECT_EQ(std::get<DropStockCall>(drop->call).account, "alice");
 }
 
 TEST(Messages, AnAnswerArrivesAsItWasSent) {
@@ -61,6 +65,18 @@ TEST(Messages, AnAnswerArrivesAsItWasSent) {
                         .outcome = Answer(std::vector<TemplateInfo>{
                             {.name = "default", .description = "d", .digest = "x", .built = true}})})));
   EXPECT_TRUE(std::get<std::vector<TemplateInfo>>(*std::get<Reply>(*templates).outcome).at(0).built);
+}
+
+TEST(Messages, AStockArrivesWithThatOfEachTemplate) {
+  StockInfo sent;
+  sent.all = {.ready = 3, .wanted = 4, .hits = 5, .misses = 6};
+  sent.by_template["default"] = {.ready = 1, .wanted = 2, .hits = 5, .misses = 0};
+  sent.by_template["other"] = {.ready = 2, .wanted = 2, .hits = 0, .misses = 6};
+  const auto got = parse_from_runtime(encode(FromRuntime(Reply{.number = 1, .outcome = Answer(sent)})));
+  ASSERT_TRUE(got) << got.error().message();
+  const auto& stock = std::get<StockInfo>(*std::get<Reply>(*got).outcome);
+  EXPECT_EQ(stock.all, sent.all);
+  EXPECT_EQ(stock.by_template, sent.by_template);
 }
 
 TEST(Messages, EventsArriveAsTheyWereSent) {

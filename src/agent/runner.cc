@@ -14,6 +14,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <cerrno>
+#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -43,12 +44,22 @@ constexpr std::size_t kMaxDepth = 1100;
 // one environment (runtime/namespace/runners.cc).
 constexpr const char* kAdoptedMark = "WARREN_RUNNER=session";
 
-bool watch(int epoll, int fd) {
+// A program that prints line after line is listened to so often, since a frame costs all who
+// pass it on about the same however short it is. Its pipe takes longer to fill.
+constexpr std::chrono::microseconds kGathering{500};
+// What follows other output as closely as this is part of such printing.
+constexpr std::chrono::microseconds kBurst{1000};
+// As much at once is worth a frame.
+constexpr std::size_t kWorthwhile = std::size_t{32} * 1024;
+
+bool watch(int epoll, int fd, int operation, std::uint32_t events) {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = events;
   event.data.fd = fd;
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+  return ::epoll_ctl(epoll, operation, fd, &event) == 0;
 }
+
+bool watch(int epoll, int fd) { return watch(epoll, fd, EPOLL_CTL_ADD, EPOLLIN); }
 
 }  // namespace
 
@@ -127,7 +138,8 @@ Runner::Runner(const Executor& executor, Parts parts, Listener& listener)
       mark_(std::move(parts.mark)),
       listener_(listener),
       ended_(executor),
-      last_wait_(executor) {}
+      last_wait_(executor),
+      gathering_(executor) {}
 
 void Runner::take_end(int status) {
   if (status_) return;
@@ -162,13 +174,37 @@ Task<void> Runner::run() {
       continue;
     }
     if (status_) continue;
-    co_await epoll_.async_wait(asio::posix::descriptor_base::wait_read, asio::as_tuple(asio::use_awaitable));
+    co_await wait_after(output + error);
     drop_ended_pipes();
   }
   // Children of it may live on and hold its pipes.
   drain_to_nowhere(executor_, std::move(output_));
   drain_to_nowhere(executor_, std::move(error_));
   listener_.on_ended(*this);
+}
+
+Task<void> Runner::wait_after(std::size_t forwarded) {
+  const auto now = Clock::now();
+  const bool gathers = forwarded > 0 && forwarded < kWorthwhile && now - last_output_ < kBurst;
+  if (forwarded > 0) last_output_ = now;
+  if (gathers) {
+    watch_output(0);
+    gathering_.expires_after(kGathering);
+    gathering_.async_wait([watched = weak_from_this()](const boost::system::error_code& error) {
+      const auto self = watched.lock();
+      if (!error && self) self->epoll_.cancel();
+    });
+  }
+  co_await epoll_.async_wait(asio::posix::descriptor_base::wait_read, asio::as_tuple(asio::use_awaitable));
+  if (gathers) {
+    gathering_.cancel();
+    watch_output(EPOLLIN);
+  }
+}
+
+void Runner::watch_output(std::uint32_t events) {
+  for (const int fd : {output_.get(), error_.get()})
+    if (fd >= 0) watch(epoll_.native_handle(), fd, EPOLL_CTL_MOD, events);
 }
 
 void Runner::drop_ended_pipes() {

@@ -13,6 +13,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/json/object.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@
 #include "agent/process_tree.h"
 #include "agent/reaper.h"
 #include "agent/spawn.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/task.h"
 #include "base/unique_fd.h"
@@ -93,6 +95,10 @@ class Runner : public std::enable_shared_from_this<Runner> {
  private:
   static Result<void> watch_all(Parts& parts);
   Task<void> run();
+  // Waits until something has come. After output that came close upon other output only messages
+  // end the wait at once: more output is read a moment later, with what has come by then.
+  Task<void> wait_after(std::size_t forwarded);
+  void watch_output(std::uint32_t events);
   void drop_ended_pipes();
   // Reads the messages that are there; false at their end.
   bool read_messages();
@@ -123,6 +129,8 @@ class Runner : public std::enable_shared_from_this<Runner> {
   std::optional<int> status_;
   Event ended_;
   boost::asio::steady_timer last_wait_;  // from its being killed on
+  Clock::time_point last_output_{};      // when some was forwarded
+  boost::asio::steady_timer gathering_;
 };
 
 }  // namespace warren::agent

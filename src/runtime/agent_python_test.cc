@@ -6,6 +6,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
 #include <chrono>
+#include <fstream>
 
 #include "base/clock.h"
 #include "runtime/agent_under_test.h"
@@ -71,6 +72,63 @@ TEST_F(AgentPythonTest, OutputComesBeforeTheNoticeItPreceded) {
     }
   }(agent, order));
   EXPECT_EQ(order, "ab");
+}
+
+TEST_F(AgentPythonTest, NoNoticeOvertakesTheManyLinesBeforeIt) {
+  constexpr std::size_t kLine = 7;
+  std::size_t bytes = 0;
+  std::size_t displays = 0;
+  agent.run([](AgentUnderTest& agent, std::size_t& bytes, std::size_t& displays) -> Task<void> {
+    json::object request{{"op", "python"},
+                         {"code",
+                          "for i in range(20000):\n"
+                          "  os.write(1, b'%06d\\n' % i)\n"
+                          "  if i % 500 == 0: send(op='display', id=call, data={'text/plain': str(i)})"}};
+    auto stream = agent.client().open(request).value();
+    for (;;) {
+      auto event = co_await stream->next();
+      if (!event || std::holds_alternative<StreamClose>(*event)) break;
+      if (auto* data = std::get_if<StreamData>(&*event)) bytes += data->bytes.size();
+      auto* notice = std::get_if<StreamNotice>(&*event);
+      if (notice == nullptr || !notice->value.contains("display")) continue;
+      EXPECT_EQ(notice->value.at("display").at("text/plain").as_string(), std::to_string(displays * 500));
+      EXPECT_GE(bytes, (displays * 500 + 1) * kLine);
+      ++displays;
+    }
+  }(agent, bytes, displays));
+  EXPECT_EQ(displays, 40U);
+  EXPECT_EQ(bytes, 20000 * kLine);
+}
+
+TEST_F(AgentPythonTest, LinesDoNotWaitForThoseThatFollow) {
+  // Each burst of lines begins only when all of the last has arrived.
+  std::string output;
+  agent.run([](AgentUnderTest& agent, std::string& output) -> Task<void> {
+    const std::string folder = ::testing::TempDir() + "warren-lines-" + std::to_string(agent.pid());
+    json::object request{{"op", "python"},
+                         {"code", "import time\nos.mkdir('" + folder +
+                                      "')\n"
+                                      "for burst in range(20):\n"
+                                      "  for line in range(burst): os.write(1, b'x\\n')\n"
+                                      "  os.write(1, b'.\\n')\n"
+                                      "  while not os.path.exists(f'" +
+                                      folder +
+                                      "/{burst}'): time.sleep(0.001)\n"
+                                      "  os.remove(f'" +
+                                      folder + "/{burst}')\nos.rmdir('" + folder + "')"}};
+    auto stream = agent.client().open(request).value();
+    int bursts = 0;
+    for (;;) {
+      auto event = co_await stream->next();
+      if (!event || std::holds_alternative<StreamClose>(*event)) break;
+      auto* data = std::get_if<StreamData>(&*event);
+      if (data == nullptr) continue;
+      output += data->bytes;
+      if (output.ends_with(".\n")) std::ofstream(folder + "/" + std::to_string(bursts++));
+    }
+    EXPECT_EQ(bursts, 20);
+  }(agent, output));
+  EXPECT_EQ(output.size(), 2U * (190 + 20));
 }
 
 TEST_F(AgentPythonTest, EnvironmentAndFolderReachTheCall) {

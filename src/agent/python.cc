@@ -213,7 +213,7 @@ Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
     co_return stream->close(started.error());
   }
   const auto runner = runner_;
-  fork_.emplace();
+  fork_ = Fork{};
   json::object pack = operation("fork");
   pack["keep_random"] = keep_random;
   runner->send(pack);
@@ -223,7 +223,7 @@ Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
   if (fork_->packed && !stream->cancelled()) {
     json::object holding;
     holding["holding"] = true;
-    co_await stream->notice(std::move(holding));
+    co_await stream->notice(holding);
     while (!fork_->begun && !runner->ended() && !stream->cancelled()) co_await changed_.wait();
   }
   if (!fork_->begun && !runner->ended()) runner->send(operation("stay"));
@@ -236,12 +236,12 @@ Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
     co_await changed_.wait_until(Clock::now() >= patience ? Clock::time_point::max() : patience);
   }
   stream->on_cancel = nullptr;
-  const Fork fork = *std::exchange(fork_, std::nullopt);
+  const Fork fork = std::exchange(fork_, std::nullopt).value_or(Fork{});
   if (!fork.packed && !runner->ended() && !stream->cancelled())
     co_return stream->close(Error(ErrorKind::kTimeout, "the Python session did not get ready for its fork in time"));
   if (!fork.begun && !runner->ended())
     co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
-  if (!fork.done)
+  if (!fork.packed || !fork.done)
     co_return stream->close(Error(ErrorKind::kConflict, "the Python session ended while it was forked"));
   json::object result;
   const json::value said = member(*fork.packed, "not_copied");
@@ -460,7 +460,7 @@ void Python::on_ended(Runner& runner) {
   }
   ready_ = false;
   runner_.reset();
-  if (next_) return give(*std::exchange(next_, std::nullopt));
+  if (auto next = std::exchange(next_, std::nullopt)) return give(*std::move(next));
   changed_.notify();
 }
 

@@ -71,6 +71,7 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
 
   Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) override {
     std::vector<std::string> ids;
+    ids.reserve(children.size());
     for (const auto& child : children) ids.push_back(child.id);
     Call what = ForkCall{.parent = std::move(parent), .children = std::move(children)};
     auto response = co_await call(std::move(what));

@@ -57,7 +57,8 @@ std::string told_diff(const changes::Diff& diff, const std::string& id, const st
     text += fmt::format("{} {}", mark, to_utf8(entry.path));
     if (entry.before && entry.after && entry.before->size != entry.after->size)
       text += fmt::format(" ({} -> {} bytes)", entry.before->size, entry.after->size);
-    else if (const auto& side = entry.after ? entry.after : entry.before; side->type == changes::Type::kFile)
+    else if (const auto& side = entry.after ? entry.after : entry.before;
+             side && side->type == changes::Type::kFile)
       text += fmt::format(" ({} bytes)", side->size);
     text += '\n';
     if (entry.text) text += to_utf8(utf8_prefix(*entry.text, kMostText)) + '\n';
@@ -125,16 +126,16 @@ Task<ToolResult> Tools::merge_into(CallContext context, json::object object) {
   json::object structured;
   structured["sandbox_id"] = merged->sandbox.id;
   std::string text;
-  if (merged->report) {
-    const auto& report = *merged->report;
-    if (!report.applies) co_return failed(Error(ErrorKind::kConflict, "on_conflict: " + conflicts_told(report)));
-    const auto& counts = report.counts;
+  if (const auto& report = merged->report) {
+    if (!report->applies)
+      co_return failed(Error(ErrorKind::kConflict, "on_conflict: " + conflicts_told(*report)));
+    const auto& counts = report->counts;
     text = fmt::format(
         "merged the files of {} into {}, whose processes and Python session go on: {} added, {} modified, {} "
         "of them merged by line, {} deleted, {} renamed, {} conflicts resolved, {} skipped\n",
         winner, parent, counts.added, counts.modified, counts.merged, counts.deleted, counts.renamed,
         counts.conflicts, counts.skipped);
-    structured["report"] = report_json(report);
+    structured["report"] = report_json(*report);
   } else {
     text = fmt::format(
         "merged: {} now has the files, variables and processes that {} had; what it had itself is gone.\n"

@@ -46,12 +46,13 @@ Task<Result<http::Response>> merge(std::shared_ptr<Face> face, service::Caller c
   const auto merged =
       co_await face->sandboxes.merge(std::move(caller), request.params.at("id"), std::move(*spec));
   if (!merged) co_return std::unexpected(merged.error());
-  if (!merged->report) co_return no_content();
-  const auto& report = *merged->report;
-  if (report.applies) co_return http::json_response(200, boost::json::serialize(report_json(report)) + "\n");
+  const auto& report = merged->report;
+  if (!report) co_return no_content();
+  if (report->applies)
+    co_return http::json_response(200, boost::json::serialize(report_json(*report)) + "\n");
   boost::json::object refusal;
-  refusal["error"] = conflicts_told(report);
-  refusal["report"] = report_json(report);
+  refusal["error"] = conflicts_told(*report);
+  refusal["report"] = report_json(*report);
   co_return http::json_response(409, boost::json::serialize(refusal) + "\n");
 }
 

@@ -371,8 +371,8 @@ Result<void> NamespaceDriver::replace(const std::string& id, const std::string& 
   if (!old) return fail(old.error());
   const auto its = find(winner);
   if (!its) return fail(its.error());
-  const auto loser = *old;
-  const auto machine = *its;
+  const auto& loser = *old;
+  const auto& machine = *its;
   if (loser->account != machine->account)
     return fail(ErrorKind::kConflict, "the sandboxes belong to different accounts");
   if (loser->template_root != machine->template_root)

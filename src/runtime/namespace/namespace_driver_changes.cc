@@ -36,7 +36,7 @@ std::optional<Ancestor> common_state(const Sandbox& a, const Sandbox& b) {
   const auto [in_a, in_b] = std::ranges::mismatch(a.lineage, b.lineage);
   // Not even the first: each was created for itself.
   if (in_a == a.lineage.begin()) return std::nullopt;
-  const auto last_shared = *std::prev(in_a);
+  const auto& last_shared = *std::prev(in_a);
   const bool a_ends = in_a == a.lineage.end();
   const bool b_ends = in_b == b.lineage.end();
   if (a_ends && b_ends) return last_shared;
@@ -114,6 +114,7 @@ Result<UniqueFd> NamespaceDriver::plan_merge(const MergeSpec& spec) {
   const auto theirs = layers_of(**winner);
   if (!theirs) return fail(theirs.error());
   const auto common = common_state(**parent, **winner);
+  const auto settled_ns = common ? common->taken_ns : 0;
   if (common && !common->files)
     return fail(ErrorKind::kConflict, "too many forks lie between the two: what they have in common is not kept");
   const auto base = common ? layers_of(*common->files, **parent) : layers_of(FileState(), **parent);
@@ -122,13 +123,14 @@ Result<UniqueFd> NamespaceDriver::plan_merge(const MergeSpec& spec) {
                                  .ours = ours->tree(),
                                  .theirs = theirs->tree(),
                                  .on_conflict = spec.on_conflict,
-                                 .settled_ns = common ? common->taken_ns : 0},
+                                 .settled_ns = settled_ns},
                (*parent)->account);
 }
 
 Result<UniqueFd> NamespaceDriver::begin(const changes::Job& job, const std::string& account) {
   if (working_ >= kMostWorkers || workers_of_[account] >= kMostWorkersOfAccount)
     return fail(ErrorKind::kLimited, "too many sandboxes are being compared; try again in a moment");
+  if (!workers_) return fail(ErrorKind::kUnavailable, "the runtime is not ready yet");
   auto worker = workers_->start(job);
   if (!worker) return fail(std::move(worker.error()));
   UniqueFd answer = std::move(worker->answer);

@@ -62,7 +62,7 @@ struct NamespaceDriver::ForkChild {
 Task<Result<void>> NamespaceDriver::fork(std::string parent_id, std::vector<SandboxSpec> specs) {
   const auto found = find(parent_id);
   if (!found) co_return fail(found.error());
-  const auto parent = *found;
+  const auto& parent = *found;
   if (parent->is_forking) co_return fail(ErrorKind::kConflict, "the sandbox is being forked already");
   parent->is_forking = true;
   const Making making(making_);
@@ -91,7 +91,7 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent, st
   if (outcome) {
     auto copied = co_await copy(parent, children.size());
     if (copied) {
-      const auto from = *copied;
+      const auto& from = *copied;
       for (const auto& child : children) asio::co_spawn(executor_, finish(child, from), asio::detached);
       for (const auto& child : children) {
         co_await child->done.wait(Clock::time_point::max());

@@ -14,7 +14,7 @@ namespace warren::runtime {
 
 std::shared_ptr<Sandbox> NamespaceDriver::take_ready(const SandboxSpec& spec,
                                                      const std::filesystem::path& template_root) {
-  const auto sandbox = stock_.take(spec, template_root);
+  auto sandbox = stock_.take(spec, template_root);
   if (!sandbox) return nullptr;
   sandboxes_.erase(sandbox->id);
   sandbox->id = spec.id;

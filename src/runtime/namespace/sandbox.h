@@ -91,7 +91,7 @@ struct Sandbox {
   // Its Python session's process, if the runtime has put one here; null once it has ended.
   std::shared_ptr<Twin> twin;
   int spoilt_forks = 0;  // that ended its session's keeper
-  Clock::time_point next_session{};  // not before then is a session that ended replaced
+  Clock::time_point next_session;  // not before then is a session that ended replaced
 
   // Process 1 is reaped, and with it all others are gone; or there never was one.
   Event ended;

@@ -59,6 +59,7 @@ bool Stock::add(std::shared_ptr<Sandbox> sandbox) {
 
 std::vector<std::shared_ptr<Sandbox>> Stock::sort_out(const IsCurrent& is_current) {
   std::vector<Clock::time_point> wanted_at;
+  wanted_at.reserve(kinds_.size());
   for (const auto& [kind, shelf] : kinds_) wanted_at.push_back(shelf.wanted_at);
   std::ranges::sort(wanted_at, std::greater());
   auto oldest = Clock::now() - kKept;

@@ -17,6 +17,8 @@ import pytest
 from warren_client import Client, eventually
 from warren_server import REPOSITORY, Warren, build_folder, program, templates_folder
 
+pytestmark = pytest.mark.alone  # builds, and installs what is missing
+
 BOUND = 60
 STEPS = ["packages", "build", "template: default", "serve"]
 

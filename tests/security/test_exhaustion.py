@@ -13,6 +13,8 @@ import pytest
 import host
 from warren_client import ApiError, eventually
 
+pytestmark = pytest.mark.alone  # the memory that the host has left is looked at
+
 MIB = 1 << 20
 BOUND = 90
 

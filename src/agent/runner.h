@@ -129,7 +129,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   std::optional<int> status_;
   Event ended_;
   boost::asio::steady_timer last_wait_;  // from its being killed on
-  Clock::time_point last_output_{};      // when some was forwarded
+  Clock::time_point last_output_;        // when some was forwarded
   boost::asio::steady_timer gathering_;
 };
 

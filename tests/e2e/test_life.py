@@ -172,6 +172,7 @@ def assert_settles_to(warren, before):
         assert books(warren) == before
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("rounds,at_once", [(125, 8)])
 def test_a_thousand_created_and_destroyed_leave_nothing(start_server, rounds, at_once):
     warren = start_server()
@@ -195,6 +196,7 @@ def test_a_thousand_created_and_destroyed_leave_nothing(start_server, rounds, at
     client.create().works()
 
 
+@pytest.mark.alone
 def test_used_sandboxes_leave_nothing_either(start_server):
     warren = start_server()
     client = warren.client

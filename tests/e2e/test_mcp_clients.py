@@ -4,6 +4,8 @@ import pytest
 
 import mcp_node
 
+pytestmark = pytest.mark.alone  # how soon something comes is looked at
+
 LEGACY = {"era": "legacy", "version": "2025-11-25"}
 MODERN = {"era": "modern", "version": "2026-07-28"}
 

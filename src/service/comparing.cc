@@ -22,7 +22,6 @@ namespace warren::service {
 namespace {
 
 namespace asio = boost::asio;
-namespace json = boost::json;
 
 constexpr std::size_t kPiece = std::size_t{64} * 1024;
 // How often a merge begins anew whose parent has changed meanwhile.
@@ -39,7 +38,8 @@ Task<Result<UniqueFd>> when_there_is_a_place(std::function<Task<Result<UniqueFd>
   for (int waited = 0;; ++waited) {
     auto asked = ask();
     auto descriptor = co_await std::move(asked);
-    if (descriptor || descriptor.error().kind() != ErrorKind::kLimited || waited == kMostWaits) co_return descriptor;
+    if (descriptor || descriptor.error().kind() != ErrorKind::kLimited || waited == kMostWaits)
+      co_return descriptor;
     timer.expires_after(kBetween);
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
   }
@@ -53,8 +53,8 @@ class Answer {
   static Task<Result<std::string>> read(std::shared_ptr<Answer> self) {
     if (!self->rest_.empty()) co_return std::exchange(self->rest_, {});
     std::string piece(kPiece, '\0');
-    const auto [error, count] = co_await self->descriptor_.async_read_some(
-        asio::buffer(piece), asio::as_tuple(asio::use_awaitable));
+    const auto [error, count] =
+        co_await self->descriptor_.async_read_some(asio::buffer(piece), asio::as_tuple(asio::use_awaitable));
     if (error == asio::error::eof) co_return std::string();
     if (error) co_return fail(ErrorKind::kUnavailable, "the comparison was cut short: " + error.message());
     piece.resize(count);
@@ -127,13 +127,14 @@ Task<Result<Merged>> Lifecycle::merge_files(Admitted parent, Admitted winner, st
     const bool again = !merged && merged.error().kind() == ErrorKind::kConflict && attempt < kAttempts &&
                        parent.sandbox->is_alive();
     if (again) continue;
-    if (merged && merged->report->applies)
+    if (const auto* report = merged && merged->report ? &*merged->report : nullptr; report && report->applies)
       log::info("sandbox {}: files of {} merged into it", spec.id, spec.winner);
     co_return merged;
   }
 }
 
-Task<Result<Merged>> Lifecycle::try_merge_files(std::shared_ptr<LiveSandbox> parent, runtime::MergeSpec spec) {
+Task<Result<Merged>> Lifecycle::try_merge_files(std::shared_ptr<LiveSandbox> parent,
+                                                runtime::MergeSpec spec) {
   const auto runtime = runtime_;
   auto begun = when_there_is_a_place([runtime, spec] { return runtime->plan_merge(spec); });
   auto descriptor = co_await std::move(begun);
@@ -150,8 +151,8 @@ Task<Result<Merged>> Lifecycle::try_merge_files(std::shared_ptr<LiveSandbox> par
   }
   Merged merged;
   merged.sandbox = parent->info;
-  merged.report = *decoder.report();
-  if (!merged.report->applies || merged.report->operations == 0) co_return merged;
+  merged.report = decoder.report();
+  if (!merged.report || !merged.report->applies || merged.report->operations == 0) co_return merged;
   auto agent = co_await links_->get(parent);
   if (!agent) co_return fail(std::move(agent).error());
   runtime::ByteSource operations = [answer] { return Answer::read(answer); };

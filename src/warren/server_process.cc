@@ -63,8 +63,8 @@ Task<void> tell_ready(std::shared_ptr<service::Sandboxes> sandboxes) {
     co_await timer.async_wait(asio::use_awaitable);
   }
   const char byte = 1;
-  if (write(kReadyFd, &byte, 1) != 1) log::warn("the supervisor does not listen");
-  close(kReadyFd);
+  if (::write(kReadyFd, &byte, 1) != 1) log::warn("the supervisor does not listen");
+  ::close(kReadyFd);
 }
 
 Task<void> stop_on_signal(asio::io_context& context, std::shared_ptr<http::Server> server,

@@ -51,7 +51,7 @@ class AgentClientTest : public ::testing::Test {
 };
 
 TEST_F(AgentClientTest, ACommandsOutputAndExitCodeComeBack) {
-  const Answer answer = agent.shell("echo out; echo err >&2; exit 7");
+  const AgentAnswer answer = agent.shell("echo out; echo err >&2; exit 7");
   EXPECT_FALSE(answer.failure) << answer.failure->message();
   EXPECT_EQ(answer.output, "out\n");
   EXPECT_EQ(answer.error_output, "err\n");
@@ -62,14 +62,14 @@ TEST_F(AgentClientTest, ACommandsOutputAndExitCodeComeBack) {
 }
 
 TEST_F(AgentClientTest, ASignalledCommandTellsItsSignal) {
-  const Answer answer = agent.shell("kill -SEGV $$");
+  const AgentAnswer answer = agent.shell("kill -SEGV $$");
   EXPECT_EQ(answer.number("exit_code"), 128 + SIGSEGV);
   EXPECT_EQ(answer.number("signal"), SIGSEGV);
 }
 
 TEST_F(AgentClientTest, ADeadlineEndsTheCommandAndLeavesNothingBehind) {
   const auto began = Clock::now();
-  const Answer answer = agent.shell("echo a; sleep 1234.5", {{"timeout_ms", 300}});
+  const AgentAnswer answer = agent.shell("echo a; sleep 1234.5", {{"timeout_ms", 300}});
   EXPECT_LT(Clock::now() - began, Millis(1500));
   EXPECT_TRUE(answer.flag("timed_out"));
   EXPECT_EQ(answer.output, "a\n");
@@ -79,7 +79,7 @@ TEST_F(AgentClientTest, ADeadlineEndsTheCommandAndLeavesNothingBehind) {
 
 TEST_F(AgentClientTest, ACommandThatIgnoresSigtermIsKilled) {
   const auto began = Clock::now();
-  const Answer answer =
+  const AgentAnswer answer =
       agent.shell("trap '' TERM; echo a; while :; do sleep 0.1; done", {{"timeout_ms", 100}});
   EXPECT_LT(Clock::now() - began, Millis(4000));
   EXPECT_TRUE(answer.flag("timed_out"));
@@ -88,7 +88,7 @@ TEST_F(AgentClientTest, ACommandThatIgnoresSigtermIsKilled) {
 }
 
 TEST_F(AgentClientTest, GrandchildrenInOtherSessionsEndToo) {
-  const Answer answer =
+  const AgentAnswer answer =
       agent.shell("(setsid sleep 1234.6 &) ; (sleep 1234.7 & exec setsid sleep 1234.8) & wait; sleep 1234.9",
                   {{"timeout_ms", 300}});
   EXPECT_TRUE(answer.flag("timed_out"));
@@ -97,7 +97,7 @@ TEST_F(AgentClientTest, GrandchildrenInOtherSessionsEndToo) {
 }
 
 TEST_F(AgentClientTest, WhoLeavesSessionParentAndEnvironmentEndsTooAtTheDeadline) {
-  const Answer answer = agent.shell(
+  const AgentAnswer answer = agent.shell(
       "setsid env -i /bin/sh -c '/bin/sleep 1238.5 & exit 0'\n"
       "(setsid env -i /bin/sh -c 'trap \"\" TERM; while :; do /bin/sleep 1238.6; done' &)\n"
       "echo $(cat /proc/$(pgrep -f '^/bin/sleep 1238.5$')/environ | grep -c WARREN); sleep 1238.7",
@@ -115,10 +115,10 @@ TEST_F(AgentClientTest, WhatHoldsUpAProgramsStartHoldsUpNothingElse) {
   ASSERT_EQ(::fchmod(file.get(), 0755), 0);
   ASSERT_EQ(::signal(SIGIO, SIG_IGN) == SIG_ERR, false);
   ASSERT_EQ(::fcntl(file.get(), F_SETLEASE, F_WRLCK), 0) << std::strerror(errno);
-  Answer held;
-  Answer other;
+  AgentAnswer held;
+  AgentAnswer other;
   bool first = false;
-  agent.run([](AgentUnderTest& agent, const std::string& program, Answer& held, Answer& other,
+  agent.run([](AgentUnderTest& agent, const std::string& program, AgentAnswer& held, AgentAnswer& other,
                bool& first) -> Task<void> {
     json::object run{{"op", "exec"}, {"argv", {program}}};
     json::object read{{"op", "read"}, {"path", program}};
@@ -126,11 +126,11 @@ TEST_F(AgentClientTest, WhatHoldsUpAProgramsStartHoldsUpNothingElse) {
     auto running = agent.client().open(run).value();
     asio::co_spawn(
         agent.context(),
-        [](std::shared_ptr<AgentStream> stream, Answer& held) -> Task<void> {
+        [](std::shared_ptr<AgentStream> stream, AgentAnswer& held) -> Task<void> {
           held = co_await read_all(std::move(stream));
         }(running, held),
         asio::detached);
-    const Answer reading = co_await read_all(agent.client().open(read).value());
+    const AgentAnswer reading = co_await read_all(agent.client().open(read).value());
     EXPECT_TRUE(reading.failure);
     if (reading.failure) {
       EXPECT_EQ(reading.failure->kind(), ErrorKind::kConflict);
@@ -165,7 +165,7 @@ TEST_F(AgentClientTest, ACommandThatIsHeldByATracerDoesNotHoldItsCall) {
       {"op", "exec"},
       {"argv", {"/bin/bash", "-c", "/usr/bin/python3 -c \"$1\" $$; kill -9 $$", "bash", tracer}},
       {"timeout_ms", 1500}};
-  const Answer answer = agent.call(request);
+  const AgentAnswer answer = agent.call(request);
   EXPECT_FALSE(answer.failure);
   EXPECT_EQ(answer.output, "traced\n");
   agent.shell("pkill -9 -f 'time.sleep[(]8[)]'; sleep 0.1");
@@ -190,7 +190,7 @@ TEST_F(AgentClientTest, WithoutACountNothingIsKilledForMemory) {
 
 TEST_F(AgentClientTest, AChildInTheBackgroundNeitherHoldsTheCallNorIsEnded) {
   const auto began = Clock::now();
-  const Answer answer =
+  const AgentAnswer answer =
       agent.shell("(while :; do echo noise; sleep 0.05; done) & sleep 60.25 & echo started");
   EXPECT_LT(Clock::now() - began, Millis(2000));
   EXPECT_EQ(answer.number("exit_code"), 0);
@@ -203,7 +203,7 @@ TEST_F(AgentClientTest, AChildInTheBackgroundGetsNoSigpipe) {
   agent.shell(
       "(trap 'echo pipe > /tmp/warren-agent-test-pipe' PIPE; for i in 1 2 3 4; do sleep 0.1; echo x; done;"
       " echo lived > /tmp/warren-agent-test-pipe) & true");
-  const Answer answer =
+  const AgentAnswer answer =
       agent.shell("sleep 1; cat /tmp/warren-agent-test-pipe; rm -f /tmp/warren-agent-test-pipe");
   EXPECT_EQ(answer.output, "lived\n");
 }
@@ -220,7 +220,7 @@ TEST_F(AgentClientTest, InputReachesTheCommandThroughItsWindow) {
 
 TEST_F(AgentClientTest, ACommandThatReadsNoInputEndsAllTheSame) {
   json::object request{{"op", "exec"}, {"argv", {"/bin/true"}}, {"input", true}};
-  const Answer answer = agent.call(request, std::string(3UL << 20, 'i'));
+  const AgentAnswer answer = agent.call(request, std::string(3UL << 20, 'i'));
   EXPECT_EQ(answer.number("exit_code"), 0);
 }
 
@@ -242,7 +242,7 @@ TEST_F(AgentClientTest, ArgumentsAndEnvironmentAreTakenLiterally) {
 }
 
 TEST_F(AgentClientTest, TheEnvironmentIsTheDocumentedOne) {
-  const Answer answer = agent.shell("echo $HOME $USER $LANG $SHELL $PATH; pwd");
+  const AgentAnswer answer = agent.shell("echo $HOME $USER $LANG $SHELL $PATH; pwd");
   EXPECT_EQ(
       answer.output,
       "/root root C.UTF-8 /bin/bash /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n/root\n");
@@ -254,7 +254,7 @@ TEST_F(AgentClientTest, NothingOfTheAgentsIsOpenInACommand) {
 
 TEST_F(AgentClientTest, OrphansLeaveNoZombies) {
   agent.shell("for i in $(seq 200); do sh -c 'sleep 0.1 &'; done");
-  const Answer answer =
+  const AgentAnswer answer =
       agent.shell("sleep 0.5; ps -o stat= --ppid " + std::to_string(agent.pid()) + " | grep -c Z");
   EXPECT_EQ(answer.output, "0\n");
 }
@@ -290,14 +290,14 @@ TEST_F(AgentClientTest, ATerminalHasItsSizeAndTellsOfAnother) {
 
 TEST_F(AgentClientTest, ATerminalTakesInputAndItsEnd) {
   json::object request{{"op", "exec"}, {"argv", {"/bin/cat"}}, {"tty", json::object()}, {"timeout_ms", 5000}};
-  const Answer answer = agent.call(request, "hello\n");
+  const AgentAnswer answer = agent.call(request, "hello\n");
   EXPECT_EQ(answer.output, "hello\r\nhello\r\n");
   EXPECT_EQ(answer.number("exit_code"), 0);
 }
 
 TEST_F(AgentClientTest, ASignalIsPassedOnToTheCommandsGroup) {
-  Answer answer;
-  agent.run([](AgentUnderTest& agent, Answer& answer) -> Task<void> {
+  AgentAnswer answer;
+  agent.run([](AgentUnderTest& agent, AgentAnswer& answer) -> Task<void> {
     json::object request{{"op", "exec"}, {"argv", {"/bin/sleep", "60"}}};
     auto stream = agent.client().open(request).value();
     json::object message{{"signal", SIGINT}};
@@ -308,8 +308,8 @@ TEST_F(AgentClientTest, ASignalIsPassedOnToTheCommandsGroup) {
 }
 
 TEST_F(AgentClientTest, CancelEndsTheCommandAndSaysSo) {
-  Answer answer;
-  agent.run([](AgentUnderTest& agent, Answer& answer) -> Task<void> {
+  AgentAnswer answer;
+  agent.run([](AgentUnderTest& agent, AgentAnswer& answer) -> Task<void> {
     json::object request{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "echo begun; sleep 1235.5 & wait"}}};
     auto stream = agent.client().open(request).value();
     co_await stream->next();
@@ -348,9 +348,9 @@ TEST_F(AgentClientTest, ANewConnectionEndsWhatRanOnTheOldOne) {
 }
 
 TEST_F(AgentClientTest, TwoCommandsKeepTheirOutputsApart) {
-  Answer first;
-  Answer second;
-  agent.run([](AgentUnderTest& agent, Answer& first, Answer& second) -> Task<void> {
+  AgentAnswer first;
+  AgentAnswer second;
+  agent.run([](AgentUnderTest& agent, AgentAnswer& first, AgentAnswer& second) -> Task<void> {
     json::object a{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "for i in $(seq 2000); do echo aaaa; done"}}};
     json::object b{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "for i in $(seq 2000); do echo bbbb; done"}}};
     auto one = agent.client().open(a).value();
@@ -373,13 +373,13 @@ TEST_F(AgentClientTest, AStreamThatNobodyReadsStopsNoOther) {
     for (int i = 0; i < kFloods; ++i) unread.push_back(agent.client().open(flood).value());
     co_await sleep_for(agent.context().get_executor(), Millis(300));
     json::object request{{"op", "exec"}, {"argv", {"/bin/bash", "-c", "head -c 8M /dev/zero"}}};
-    const Answer answer = co_await read_all(agent.client().open(request).value());
+    const AgentAnswer answer = co_await read_all(agent.client().open(request).value());
     EXPECT_EQ(answer.output.size(), 8U * 1024 * 1024);
   }(agent));
 }
 
 TEST_F(AgentClientTest, LongOutputIsAlsoKeptInAFile) {
-  const Answer answer = agent.shell("head -c 300000 /dev/zero; echo short >&2", {{"spool_after", 1000}});
+  const AgentAnswer answer = agent.shell("head -c 300000 /dev/zero; echo short >&2", {{"spool_after", 1000}});
   EXPECT_EQ(answer.output.size(), 300'000U);
   ASSERT_NE(answer.text("stdout_file"), "");
   EXPECT_EQ(answer.text("stderr_file"), "");
@@ -389,7 +389,7 @@ TEST_F(AgentClientTest, LongOutputIsAlsoKeptInAFile) {
 
 TEST_F(AgentClientTest, BadRequestsAreRefusedByName) {
   const auto message = [&](json::object request) {
-    const Answer answer = agent.call(std::move(request));
+    const AgentAnswer answer = agent.call(std::move(request));
     return answer.failure ? std::string(name_of(answer.failure->kind())) + ": " + answer.failure->message()
                           : "";
   };
@@ -426,7 +426,7 @@ TEST_F(AgentClientTest, TheAgentsDeathIsToldAsAFailure) {
 }
 
 TEST_F(AgentClientTest, InfoCountsProcesses) {
-  const Answer answer = agent.call({{"op", "info"}});
+  const AgentAnswer answer = agent.call({{"op", "info"}});
   EXPECT_EQ(answer.text("runner"), "none");
   EXPECT_GE(answer.number("processes"), 0);
 }

@@ -33,12 +33,12 @@ class AgentFilesTest : public ::testing::Test {
   }
 
   std::string path(const std::string& name) const { return (folder / name).string(); }
-  Answer write(const std::string& path, std::string content, json::object more = {}) {
+  AgentAnswer write(const std::string& path, std::string content, json::object more = {}) {
     more["op"] = "write";
     more["path"] = path;
     return agent.call(std::move(more), std::move(content));
   }
-  Answer read(const std::string& path) { return agent.call({{"op", "read"}, {"path", path}}); }
+  AgentAnswer read(const std::string& path) { return agent.call({{"op", "read"}, {"path", path}}); }
   static std::string content(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
@@ -57,7 +57,7 @@ class AgentFilesTest : public ::testing::Test {
   AgentUnderTest agent;
 };
 
-std::string failure(const Answer& answer) {
+std::string failure(const AgentAnswer& answer) {
   return answer.failure ? std::string(name_of(answer.failure->kind())) + ": " + answer.failure->message()
                         : "none";
 }
@@ -67,11 +67,11 @@ TEST_F(AgentFilesTest, WhatIsWrittenIsReadBack) {
        {std::size_t{0}, std::size_t{1}, std::size_t{18'431}, std::size_t{18'433}, std::size_t{16} << 20}) {
     std::string bytes(size, '\0');
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2654435761U >> 13);
-    const Answer written = write(path("file"), bytes);
+    const AgentAnswer written = write(path("file"), bytes);
     EXPECT_EQ(failure(written), "none");
     EXPECT_EQ(written.number("size"), static_cast<std::int64_t>(size));
     EXPECT_EQ(written.text("sha256"), sha256_hex(bytes));
-    const Answer got = read(path("file"));
+    const AgentAnswer got = read(path("file"));
     EXPECT_EQ(failure(got), "none");
     EXPECT_EQ(sha256_hex(got.output), sha256_hex(bytes));
     EXPECT_EQ(got.number("size"), static_cast<std::int64_t>(size));
@@ -108,7 +108,7 @@ TEST_F(AgentFilesTest, ANameThatIsNotUtf8TravelsAsBase64) {
   json::object request{{"op", "write"}, {"path_base64", encoded}};
   EXPECT_EQ(failure(agent.call(request, "odd")), "none");
   EXPECT_EQ(agent.call({{"op", "read"}, {"path_base64", encoded}}).output, "odd");
-  const Answer listed = agent.call({{"op", "list"}, {"path", folder.string()}});
+  const AgentAnswer listed = agent.call({{"op", "list"}, {"path", folder.string()}});
   ASSERT_EQ(listed.notices.size(), 1U);
   const auto& entry = listed.notices[0].at("entries").as_array().at(0).as_object();
   EXPECT_EQ(entry.at("name_base64").as_string(), "/w==");
@@ -167,7 +167,7 @@ TEST_F(AgentFilesTest, ASmallKernelFileIsRead) {
 
 TEST_F(AgentFilesTest, AFileThatGrowsWhileItIsReadEnds) {
   put(path("log"), std::string(1000, 'x'));
-  const Answer answer = read(path("log"));
+  const AgentAnswer answer = read(path("log"));
   EXPECT_EQ(answer.output.size(), 1000U);
 }
 
@@ -176,7 +176,7 @@ TEST_F(AgentFilesTest, AFullDiskLeavesTheOldFileWhole) {
   fs::create_directory(disk);
   ASSERT_EQ(::system(("mount -t tmpfs -o size=1m none " + disk).c_str()), 0) << "needs root";
   put(disk + "/file", "old");
-  const Answer answer = write(disk + "/file", std::string(3 << 20, 'x'));
+  const AgentAnswer answer = write(disk + "/file", std::string(3 << 20, 'x'));
   EXPECT_EQ(answer.failure->kind(), ErrorKind::kNoSpace) << failure(answer);
   EXPECT_EQ(content(disk + "/file"), "old");
   EXPECT_EQ(std::distance(fs::directory_iterator(disk), fs::directory_iterator()), 1);
@@ -207,7 +207,7 @@ TEST_F(AgentFilesTest, FoldersAreListedAndRemoved) {
   put(path("tree/file"), "12345");
   fs::create_symlink("/etc", path("tree/link"));
   ASSERT_EQ(::mkfifo(path("tree/fifo").c_str(), 0600), 0);
-  const Answer listed = agent.call({{"op", "list"}, {"path", path("tree")}});
+  const AgentAnswer listed = agent.call({{"op", "list"}, {"path", path("tree")}});
   EXPECT_EQ(listed.number("count"), 4);
   std::map<std::string, json::object> byName;
   for (const auto& entry : listed.notices.at(0).at("entries").as_array())
@@ -216,7 +216,7 @@ TEST_F(AgentFilesTest, FoldersAreListedAndRemoved) {
   EXPECT_EQ(byName["file"].at("size").as_int64(), 5);
   EXPECT_EQ(byName["link"].at("target").as_string(), "/etc");
   EXPECT_EQ(byName["fifo"].at("type").as_string(), "fifo");
-  const Answer entry = agent.call({{"op", "stat"}, {"path", path("tree/file")}});
+  const AgentAnswer entry = agent.call({{"op", "stat"}, {"path", path("tree/file")}});
   EXPECT_EQ(entry.text("name"), "file");
   EXPECT_EQ(entry.number("size"), 5);
   EXPECT_EQ(agent.call({{"op", "remove"}, {"path", path("tree")}}).failure->kind(), ErrorKind::kConflict);
@@ -228,7 +228,7 @@ TEST_F(AgentFilesTest, FoldersAreListedAndRemoved) {
 
 TEST_F(AgentFilesTest, ABigFolderIsListedInBatches) {
   for (int i = 0; i < 1000; ++i) put(path("f" + std::to_string(i)), "");
-  const Answer listed = agent.call({{"op", "list"}, {"path", folder.string()}});
+  const AgentAnswer listed = agent.call({{"op", "list"}, {"path", folder.string()}});
   EXPECT_EQ(listed.number("count"), 1000);
   EXPECT_EQ(listed.notices.size(), 4U);
 }

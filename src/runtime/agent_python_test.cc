@@ -20,7 +20,7 @@ class AgentPythonTest : public ::testing::Test {
  protected:
   AgentUnderTest agent{{"--runner", "/usr/bin/python3", WARREN_FAKE_RUNNER}};
 
-  Answer python(const std::string& code, json::object more = {}) {
+  AgentAnswer python(const std::string& code, json::object more = {}) {
     more["op"] = "python";
     more["code"] = code;
     return agent.call(std::move(more));
@@ -28,7 +28,7 @@ class AgentPythonTest : public ::testing::Test {
   std::string state() { return agent.call({{"op", "info"}}).text("runner"); }
 };
 
-std::string notices(const Answer& answer) {
+std::string notices(const AgentAnswer& answer) {
   std::string all;
   for (const json::object& notice : answer.notices) {
     if (notice.contains("started")) continue;
@@ -39,7 +39,7 @@ std::string notices(const Answer& answer) {
 
 TEST_F(AgentPythonTest, AValueOutputAndErrorsComeBack) {
   EXPECT_EQ(state(), "none");
-  Answer answer = python("1+1");
+  AgentAnswer answer = python("1+1");
   EXPECT_FALSE(answer.failure) << answer.failure->message();
   EXPECT_EQ(notices(answer), R"({"result":{"text/plain":"2"}})");
   EXPECT_EQ(answer.number("exit_code"), 0);
@@ -139,7 +139,8 @@ TEST_F(AgentPythonTest, EnvironmentAndFolderReachTheCall) {
 TEST_F(AgentPythonTest, ADeadlineInterruptsAndTheSessionLives) {
   python("x = 7");
   const auto began = Clock::now();
-  const Answer answer = python("import time; print('a', flush=True); time.sleep(300)", {{"timeout_ms", 200}});
+  const AgentAnswer answer =
+      python("import time; print('a', flush=True); time.sleep(300)", {{"timeout_ms", 200}});
   EXPECT_LT(Clock::now() - began, Millis(1500));
   EXPECT_TRUE(answer.flag("timed_out"));
   EXPECT_TRUE(answer.flag("interrupted"));
@@ -151,7 +152,7 @@ TEST_F(AgentPythonTest, ADeadlineInterruptsAndTheSessionLives) {
 
 TEST_F(AgentPythonTest, ADeadlineEndsChildrenOfTheCallAndSparesEarlierOnes) {
   python("import subprocess; server = subprocess.Popen(['sleep', '71.5'])");
-  const Answer answer = python("subprocess.run(['sleep', '1239.5'])", {{"timeout_ms", 200}});
+  const AgentAnswer answer = python("subprocess.run(['sleep', '1239.5'])", {{"timeout_ms", 200}});
   EXPECT_TRUE(answer.flag("timed_out"));
   EXPECT_FALSE(answer.flag("restarted"));
   EXPECT_EQ(agent.shell("pgrep -f '^sleep 1239.5$'").output, "");
@@ -160,19 +161,19 @@ TEST_F(AgentPythonTest, ADeadlineEndsChildrenOfTheCallAndSparesEarlierOnes) {
 }
 
 TEST_F(AgentPythonTest, ACallThatIgnoresTheInterruptIsKilledAndReplaced) {
-  const Answer answer =
+  const AgentAnswer answer =
       python("signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", {{"timeout_ms", 100}});
   EXPECT_TRUE(answer.flag("timed_out"));
   EXPECT_TRUE(answer.flag("restarted"));
   EXPECT_FALSE(answer.flag("oom"));
   EXPECT_EQ(answer.number("exit_code"), 124);
-  const Answer next = python("1+1");
+  const AgentAnswer next = python("1+1");
   EXPECT_EQ(notices(next), R"({"result":{"text/plain":"2"}})");
   EXPECT_FALSE(next.flag("restarted"));
 }
 
 TEST_F(AgentPythonTest, ADeadRunnerIsToldAsWhatItWas) {
-  Answer answer = python("print('last', flush=True); os._exit(3)");
+  AgentAnswer answer = python("print('last', flush=True); os._exit(3)");
   EXPECT_EQ(answer.text("died"), "exited with status 3");
   EXPECT_EQ(answer.number("exit_code"), 3);
   EXPECT_TRUE(answer.flag("restarted"));
@@ -188,13 +189,13 @@ TEST_F(AgentPythonTest, ADeadRunnerIsToldAsWhatItWas) {
 TEST_F(AgentPythonTest, ARunnerThatDiesBetweenCallsIsReplacedAndTheNextCallTold) {
   python("threading.Timer(0.1, lambda: os._exit(5)).start()");
   agent.shell("sleep 0.5");
-  const Answer answer = python("1+1");
+  const AgentAnswer answer = python("1+1");
   EXPECT_TRUE(answer.flag("restarted"));
   EXPECT_EQ(answer.number("exit_code"), 0);
 }
 
 TEST_F(AgentPythonTest, GarbageFromTheRunnerEndsIt) {
-  Answer answer = python("os.write(target, b'rubbish\\n'); import time; time.sleep(60)");
+  AgentAnswer answer = python("os.write(target, b'rubbish\\n'); import time; time.sleep(60)");
   EXPECT_EQ(answer.text("died"), "sent garbage to the agent");
   EXPECT_TRUE(answer.flag("restarted"));
   answer = python("while True: os.write(target, b'x' * 65536)");
@@ -206,7 +207,7 @@ TEST_F(AgentPythonTest, GarbageFromTheRunnerEndsIt) {
 
 TEST_F(AgentPythonTest, NoDescriptorReachesTheAgent) {
   // A socket that is slow to close would hold up the agent if it closed it last.
-  const Answer answer = python(
+  const AgentAnswer answer = python(
       "import stat\n"
       "for fd in (source, target): assert stat.S_ISFIFO(os.fstat(fd).st_mode)\n"
       "print('pipes')");
@@ -234,9 +235,9 @@ TEST_F(AgentPythonTest, WhatAHostCannotTakeCostsItsOwnMessageOnly) {
             R"({"error":{"name":"","value":"","traceback":"t"}})");
   EXPECT_EQ(notices(python("1+1")), R"({"result":{"text/plain":"2"}})");
   beside->cancel();
-  const Answer other = [&] {
-    Answer answer;
-    agent.run([](std::shared_ptr<AgentStream> stream, Answer& answer) -> Task<void> {
+  const AgentAnswer other = [&] {
+    AgentAnswer answer;
+    agent.run([](std::shared_ptr<AgentStream> stream, AgentAnswer& answer) -> Task<void> {
       answer = co_await read_all(std::move(stream));
     }(beside, answer));
     return answer;
@@ -247,7 +248,7 @@ TEST_F(AgentPythonTest, WhatAHostCannotTakeCostsItsOwnMessageOnly) {
 TEST_F(AgentPythonTest, LateOutputIsDeliveredAsSuch) {
   python("threading.Timer(0.2, lambda: print('afterwards', flush=True)).start()");
   agent.shell("sleep 0.5");
-  const Answer answer = python("print('mine')");
+  const AgentAnswer answer = python("print('mine')");
   EXPECT_EQ(answer.output, "mine\n");
   EXPECT_EQ(notices(answer), R"({"late":{"call":1,"stream":"stdout","text":"afterwards\n"}})");
 }
@@ -255,7 +256,7 @@ TEST_F(AgentPythonTest, LateOutputIsDeliveredAsSuch) {
 TEST_F(AgentPythonTest, LateOutputIsBounded) {
   python("threading.Timer(0.1, lambda: print('x' * 1000000, flush=True)).start()");
   agent.shell("sleep 0.6");
-  const Answer answer = python("pass");
+  const AgentAnswer answer = python("pass");
   const std::string all = notices(answer);
   EXPECT_LT(all.size(), 70'000U);
   EXPECT_NE(all.find("earlier bytes dropped]"), std::string::npos);
@@ -271,11 +272,11 @@ TEST_F(AgentPythonTest, CallsQueueAndAQueuedOneCanBeCancelled) {
     auto dropped = agent.client().open(fast).value();
     second->cancel();
     dropped.reset();
-    const Answer cancelled = co_await read_all(second);
+    const AgentAnswer cancelled = co_await read_all(second);
     EXPECT_TRUE(cancelled.flag("cancelled"));
     EXPECT_EQ(cancelled.output, "");
     EXPECT_EQ((co_await read_all(first)).output, "1\n");
-    const Answer last = co_await read_all(third);
+    const AgentAnswer last = co_await read_all(third);
     EXPECT_EQ(last.output, "2\n");
     EXPECT_GE(last.number("queued_ms"), 100);
   }(agent));
@@ -295,19 +296,19 @@ TEST_F(AgentPythonTest, ADroppedCallIsInterrupted) {
 }
 
 TEST_F(AgentPythonTest, MuchOutputIsCompleteAndCounted) {
-  const Answer answer = python("sys.stdout.write('x' * 50_000_000)\nNone");
+  const AgentAnswer answer = python("sys.stdout.write('x' * 50_000_000)\nNone");
   EXPECT_EQ(answer.output.size(), 50'000'000U);
   EXPECT_EQ(answer.number("stdout_bytes"), 50'000'000);
 }
 
 TEST_F(AgentPythonTest, ALargeResultComesInSeveralFrames) {
-  const Answer answer = python("'y' * 3_000_000");
+  const AgentAnswer answer = python("'y' * 3_000_000");
   EXPECT_EQ(notices(answer).size(), std::string(R"({"result":{"text/plain":"''"}})").size() + 3'000'000);
 }
 
 TEST(AgentPythonStartTest, AnInterpreterThatDoesNotStartIsToldWithWhatItSaid) {
   AgentUnderTest agent({"--runner", "/usr/bin/python3", WARREN_FAKE_RUNNER, "--fail"});
-  const Answer answer = agent.call({{"op", "python"}, {"code", "1"}});
+  const AgentAnswer answer = agent.call({{"op", "python"}, {"code", "1"}});
   ASSERT_TRUE(answer.failure);
   EXPECT_EQ(answer.failure->kind(), ErrorKind::kUnavailable);
   EXPECT_NE(answer.failure->message().find("this interpreter is broken"), std::string::npos)

@@ -22,17 +22,17 @@ namespace warren::runtime {
 namespace asio = boost::asio;
 namespace json = boost::json;
 
-std::int64_t Answer::number(std::string_view name) const {
+std::int64_t AgentAnswer::number(std::string_view name) const {
   const json::value* value = close.if_contains(name);
   return value != nullptr && value->is_int64() ? value->get_int64() : INT64_MIN;
 }
 
-bool Answer::flag(std::string_view name) const {
+bool AgentAnswer::flag(std::string_view name) const {
   const json::value* value = close.if_contains(name);
   return value != nullptr && value->is_bool() && value->get_bool();
 }
 
-std::string Answer::text(std::string_view name) const {
+std::string AgentAnswer::text(std::string_view name) const {
   const json::value* value = close.if_contains(name);
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
 }
@@ -107,8 +107,8 @@ void AgentUnderTest::run(Task<void> task) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-Task<Answer> read_all(std::shared_ptr<AgentStream> stream) {
-  Answer answer;
+Task<AgentAnswer> read_all(std::shared_ptr<AgentStream> stream) {
+  AgentAnswer answer;
   for (;;) {
     auto event = co_await stream->next();
     if (!event) {
@@ -126,9 +126,9 @@ Task<Answer> read_all(std::shared_ptr<AgentStream> stream) {
   }
 }
 
-Answer AgentUnderTest::call(json::object request) {
-  Answer answer;
-  run([](AgentUnderTest& self, json::object request, Answer& answer) -> Task<void> {
+AgentAnswer AgentUnderTest::call(json::object request) {
+  AgentAnswer answer;
+  run([](AgentUnderTest& self, json::object request, AgentAnswer& answer) -> Task<void> {
     auto stream = self.client_->open(request);
     if (!stream) {
       answer.failure = stream.error();
@@ -139,9 +139,9 @@ Answer AgentUnderTest::call(json::object request) {
   return answer;
 }
 
-Answer AgentUnderTest::call(json::object request, std::string input) {
-  Answer answer;
-  run([](AgentUnderTest& self, json::object request, std::string input, Answer& answer) -> Task<void> {
+AgentAnswer AgentUnderTest::call(json::object request, std::string input) {
+  AgentAnswer answer;
+  run([](AgentUnderTest& self, json::object request, std::string input, AgentAnswer& answer) -> Task<void> {
     auto stream = self.client_->open(request);
     if (!stream) {
       answer.failure = stream.error();
@@ -158,7 +158,7 @@ Answer AgentUnderTest::call(json::object request, std::string input) {
   return answer;
 }
 
-Answer AgentUnderTest::shell(const std::string& script, json::object more) {
+AgentAnswer AgentUnderTest::shell(const std::string& script, json::object more) {
   more["op"] = "exec";
   more["argv"] = json::array{"/bin/bash", "-c", json::string(script)};
   return call(std::move(more));

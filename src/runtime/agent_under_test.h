@@ -17,7 +17,7 @@
 namespace warren::runtime {
 
 // How a call went, all of it.
-struct Answer {
+struct AgentAnswer {
   std::string output;
   std::string error_output;
   std::vector<boost::json::object> notices;
@@ -48,11 +48,11 @@ class AgentUnderTest {
   // Runs `task` to its end; fails the test after a minute.
   void run(Task<void> task);
   // One call from its request to its end.
-  Answer call(boost::json::object request);
+  AgentAnswer call(boost::json::object request);
   // The same with `input` as its input.
-  Answer call(boost::json::object request, std::string input);
+  AgentAnswer call(boost::json::object request, std::string input);
   // `bash -c script`.
-  Answer shell(const std::string& script, boost::json::object more = {});
+  AgentAnswer shell(const std::string& script, boost::json::object more = {});
 
  private:
   boost::asio::io_context context_;
@@ -62,6 +62,6 @@ class AgentUnderTest {
 };
 
 // Reads a stream to its end.
-Task<Answer> read_all(std::shared_ptr<AgentStream> stream);
+Task<AgentAnswer> read_all(std::shared_ptr<AgentStream> stream);
 
 }  // namespace warren::runtime

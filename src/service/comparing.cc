@@ -127,7 +127,8 @@ Task<Result<Merged>> Lifecycle::merge_files(Admitted parent, Admitted winner, st
     const bool again = !merged && merged.error().kind() == ErrorKind::kConflict && attempt < kAttempts &&
                        parent.sandbox->is_alive();
     if (again) continue;
-    if (const auto* report = merged && merged->report ? &*merged->report : nullptr; report && report->applies)
+    if (!merged) co_return merged;
+    if (const auto& report = merged->report; report && report->applies)
       log::info("sandbox {}: files of {} merged into it", spec.id, spec.winner);
     co_return merged;
   }

@@ -80,8 +80,9 @@ Task<void> drop_stock(std::shared_ptr<service::Sandboxes> sandboxes, Result<serv
 
 }  // namespace
 
-void add_routes(http::Router& router, Authenticate authenticate,
-                std::shared_ptr<service::Sandboxes> sandboxes, std::shared_ptr<const Metrics> metrics) {
+void add_routes(http::Router& router, const Authenticate& authenticate,
+                const std::shared_ptr<service::Sandboxes>& sandboxes,
+                const std::shared_ptr<const Metrics>& metrics) {
   router.set_fallback("", [](const http::Request& request, int status, const std::string& detail) {
     if (status == 404) return text_response(404, "there is nothing at this path; GET / says what there is\n");
     if (status != 405) return text_response(status, detail + "\n");

@@ -20,8 +20,9 @@ using Authenticate = std::function<Result<service::Caller>(std::string_view key)
 // GET /healthz: 200 "ok" while the runtime answers, else 503. GET /metrics: for the operator's key.
 // DELETE /stock: ends what is kept ready for the key's account. And the shape of errors on paths that
 // no other face has.
-void add_routes(http::Router& router, Authenticate authenticate,
-                std::shared_ptr<service::Sandboxes> sandboxes, std::shared_ptr<const Metrics> metrics);
+void add_routes(http::Router& router, const Authenticate& authenticate,
+                const std::shared_ptr<service::Sandboxes>& sandboxes,
+                const std::shared_ptr<const Metrics>& metrics);
 
 // GET / for people who open the address in a browser: what this is, where to look.
 Task<void> send_landing(http::Request& request, http::ResponseWriter& writer);

@@ -16,8 +16,9 @@ std::string_view outcome_of(const Result<T>& result) {
 }
 
 std::string_view outcome_of(const Result<service::Merged>& merged) {
-  if (merged && merged->report && !merged->report->applies) return name_of(ErrorKind::kConflict);
-  return merged ? "ok" : name_of(merged.error().kind());
+  if (!merged) return name_of(merged.error().kind());
+  const auto& report = merged->report;
+  return report && !report->applies ? name_of(ErrorKind::kConflict) : "ok";
 }
 
 // Counts one operation when it has ended. A client that withdraws leaves none.

@@ -71,7 +71,7 @@ class Branches:
         end = time.monotonic() + 60
         while time.monotonic() < end:
             stock = json.loads(self.ask("GET", "/v1/capacity"))["stock"]
-            if stock["ready"] >= stock["wanted"]:
+            if stock["ready"] >= stock["wanted"] and stock["shells"] >= stock["wanted_shells"]:
                 return
             time.sleep(0.01)
         raise AssertionError("the stock does not fill")

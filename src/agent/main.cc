@@ -1,4 +1,4 @@
-// warren-agent: process 1 of every sandbox. Descriptor 3 is the control socket (see
+// warren-agent: process 1 of every sandbox, which it helps to make (birth/birth.h). Descriptor 3 is the control socket (see
 // agent/agent.h), 4 the count of kills for want of memory (agent/oom.h) if there is one. `--warm` starts the
 // Python session with the first connection; `--runner PROGRAM ARGUMENT…`, the last option, says what it is
 // started by. It also works as an ordinary process, which then becomes its orphans' reaper.
@@ -20,6 +20,7 @@
 #include "agent/oom.h"
 #include "agent/pipes.h"
 #include "base/unique_fd.h"
+#include "birth/birth.h"
 
 namespace {
 
@@ -51,6 +52,7 @@ bool parse(std::vector<std::string> arguments, warren::agent::Options& options) 
 }  // namespace
 
 int main(int argc, char** argv) {
+  warren::birth::be_born();
   ::prctl(PR_SET_DUMPABLE, 0);
   ::signal(SIGPIPE, SIG_IGN);
   ::umask(022);

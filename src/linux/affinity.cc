@@ -24,4 +24,14 @@ OneProcessor::~OneProcessor() { (void)set_affinity(0, before_); }
 
 void OneProcessor::bring(pid_t pid) const { (void)set_affinity(pid, one_); }
 
+Companion::Companion(const OneProcessor& processor, pid_t pid) : pid_(pid), before_(affinity_of(pid)) {
+  processor.bring(pid);
+  meanwhile_ = affinity_of(pid);
+}
+
+Companion::~Companion() {
+  const auto now = affinity_of(pid_);
+  if (before_ && meanwhile_ && now && CPU_EQUAL(&*now, &*meanwhile_)) (void)set_affinity(pid_, *before_);
+}
+
 }  // namespace warren::linux_

@@ -28,4 +28,19 @@ class OneProcessor {
   cpu_set_t one_{};
 };
 
+// Keeps a process on the processor of a OneProcessor while it is there; afterwards it may run
+// where it might before, unless it has been told otherwise meanwhile.
+class Companion {
+ public:
+  Companion(const OneProcessor& processor, pid_t pid);
+  ~Companion();
+  Companion(const Companion&) = delete;
+  Companion& operator=(const Companion&) = delete;
+
+ private:
+  pid_t pid_;
+  Result<cpu_set_t> before_;
+  Result<cpu_set_t> meanwhile_;
+};
+
 }  // namespace warren::linux_

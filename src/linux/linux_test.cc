@@ -150,7 +150,7 @@ TEST_F(Namespaces, TheFirstProcessIsAloneAndOwnedByTheRangesFirstId) {
     return bring_up_loopback() ? 0 : 3;
   });
   ASSERT_TRUE(process) << process.error().message();
-  const auto user = open_user_namespace(process->pid);
+  const auto user = open_namespace(process->pid, "user");
   ASSERT_TRUE(user);
   constexpr unsigned long kGetOwner = 0xb704;  // NS_GET_OWNER_UID
   uid_t owner = 0;

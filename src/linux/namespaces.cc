@@ -79,8 +79,8 @@ Result<void> map_ids(pid_t pid, std::uint32_t base, std::uint32_t count) {
   return write_text(fmt::format("/proc/{}/gid_map", pid), map);
 }
 
-Result<UniqueFd> open_user_namespace(pid_t pid) {
-  const std::string path = fmt::format("/proc/{}/ns/user", pid);
+Result<UniqueFd> open_namespace(pid_t pid, std::string_view kind) {
+  const std::string path = fmt::format("/proc/{}/ns/{}", pid, kind);
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return fail_errno("open " + path);
   return fd;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -30,8 +31,8 @@ Result<NewProcess> clone_into_new_namespaces(uid_t owner, int cgroup, const std:
 // `base`, users and groups alike.
 Result<void> map_ids(pid_t pid, std::uint32_t base, std::uint32_t count);
 
-// The user namespace of a process, as a descriptor.
-Result<UniqueFd> open_user_namespace(pid_t pid);
+// A process's namespace of a kind ("user", "mnt", … as in namespaces(7)), as a descriptor.
+Result<UniqueFd> open_namespace(pid_t pid, std::string_view kind);
 
 // Switches this network namespace's loopback on.
 Result<void> bring_up_loopback();

@@ -6,6 +6,7 @@
 #include <sys/user.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -31,6 +32,10 @@ class Registers {
   // The task will make `call` by the instruction at `gadget`. It must not be inside
   // a call of its own that the kernel could restart.
   void set_call(const SystemCall& call, std::uint64_t gadget);
+  // The task will run the batch_code() that lies at `code` on the table of `count` calls.
+  void set_batch(std::uint64_t code, std::uint64_t table, std::size_t count);
+  // Where it stands.
+  std::uint64_t instruction_pointer() const;
   // At a call's entry: the kernel does not execute it.
   void skip_call();
   // What the call appears to have returned.
@@ -44,6 +49,11 @@ class Registers {
 
 // The instruction that makes a system call, in bytes, and where the task stands after it.
 std::string_view call_instruction();
+
+// Code that makes calls one after the other, then traps. Its table has kBatchWords words for each:
+// the number, whose place the answer takes, and the arguments.
+inline constexpr std::size_t kBatchWords = 7;
+std::string_view batch_code();
 
 // AUDIT_ARCH_* of the calls that this build makes.
 std::uint32_t native_architecture();

@@ -35,6 +35,16 @@ void Registers::set_call(const SystemCall& call, std::uint64_t gadget) {
   general_.r9 = call.arguments[5];
 }
 
+void Registers::set_batch(std::uint64_t code, std::uint64_t table, std::size_t count) {
+  general_.rip = code;
+  general_.rax = 0;
+  general_.orig_rax = static_cast<std::uint64_t>(-1);
+  general_.rbx = table;
+  general_.r12 = count;
+}
+
+std::uint64_t Registers::instruction_pointer() const { return general_.rip; }
+
 void Registers::skip_call() { general_.orig_rax = static_cast<std::uint64_t>(-1); }
 
 void Registers::set_result(long value) {
@@ -48,6 +58,25 @@ SystemCall Registers::call() const {
 }
 
 std::string_view call_instruction() { return "\x0f\x05"; }
+
+std::string_view batch_code() {
+  using namespace std::string_view_literals;
+  return "\x4d\x85\xe4"      // next: test r12, r12
+         "\x74\x29"          //       jz   end
+         "\x48\x8b\x03"      //       mov  rax, [rbx]
+         "\x48\x8b\x7b\x08"  //       mov  rdi, [rbx+8]
+         "\x48\x8b\x73\x10"  //       mov  rsi, [rbx+16]
+         "\x48\x8b\x53\x18"  //       mov  rdx, [rbx+24]
+         "\x4c\x8b\x53\x20"  //       mov  r10, [rbx+32]
+         "\x4c\x8b\x43\x28"  //       mov  r8, [rbx+40]
+         "\x4c\x8b\x4b\x30"  //       mov  r9, [rbx+48]
+         "\x0f\x05"          //       syscall
+         "\x48\x89\x03"      //       mov  [rbx], rax
+         "\x48\x83\xc3\x38"  //       add  rbx, 56
+         "\x49\xff\xcc"      //       dec  r12
+         "\xeb\xd2"          //       jmp  next
+         "\xcc"sv;           // end:  int3
+}
 
 std::uint32_t native_architecture() { return AUDIT_ARCH_X86_64; }
 

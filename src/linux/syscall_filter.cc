@@ -372,14 +372,4 @@ Result<SeccompFilter> SeccompFilter::for_server() {
   return SeccompFilter(std::move(*programs));
 }
 
-Result<void> SeccompFilter::install() const {
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return fail_errno("PR_SET_NO_NEW_PRIVS");
-  for (const auto& program : programs_) {
-    const sock_fprog wanted{.len = static_cast<unsigned short>(program.size()),
-                            .filter = const_cast<sock_filter*>(program.data())};
-    if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &wanted) < 0) return fail_errno("seccomp");
-  }
-  return {};
-}
-
 }  // namespace warren::linux_

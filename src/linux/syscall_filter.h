@@ -4,15 +4,11 @@
 // architectures (32 bit, x32) and number -1 answer ENOSYS.
 #pragma once
 
-#include <linux/filter.h>
-
-#include <vector>
-
 #include "base/result.h"
+#include "linux/filter_programs.h"
 
 namespace warren::linux_ {
 
-// Programs in the order in which they are installed; the strictest answer counts.
 class SeccompFilter {
  public:
   // For everything that runs inside a sandbox: no namespaces, mounts, kernel
@@ -32,16 +28,15 @@ class SeccompFilter {
   // programs, starting processes, tracing, or changing ids or roots.
   static Result<SeccompFilter> for_server();
 
-  // Installs it in this thread and what comes of it, for good. Sets no_new_privs.
-  Result<void> install() const;
+  // See linux_::install().
+  Result<void> install() const { return linux_::install(programs_); }
 
-  // In the order in which they are to be installed.
-  const std::vector<std::vector<sock_filter>>& programs() const { return programs_; }
+  const FilterPrograms& programs() const { return programs_; }
 
  private:
-  explicit SeccompFilter(std::vector<std::vector<sock_filter>> programs) : programs_(std::move(programs)) {}
+  explicit SeccompFilter(FilterPrograms programs) : programs_(std::move(programs)) {}
 
-  std::vector<std::vector<sock_filter>> programs_;
+  FilterPrograms programs_;
 };
 
 }  // namespace warren::linux_

@@ -1,7 +1,9 @@
 #include "linux/tracee.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -29,6 +31,12 @@ Result<__ptrace_syscall_info> call_info(pid_t pid) {
 }
 
 constexpr std::size_t kMaskBytes = 8;
+
+// Whether a call answered a negative errno.
+bool is_failure(std::int64_t answer) {
+  constexpr std::int64_t kLastErrno = 4095;
+  return answer < 0 && answer >= -kLastErrno;
+}
 
 // A range of another process's memory. The pointer means nothing in this one.
 iovec remote_range(std::uint64_t address, std::size_t size) {
@@ -125,6 +133,41 @@ Result<pid_t> Injection::clone(const SystemCall& call) {
   return fail(answer ? std::move(stop.error()) : std::move(answer.error()));
 }
 
+Result<void> Injection::batch(std::string_view name, std::span<const SystemCall> calls, std::uint64_t page) {
+  constexpr std::size_t kPage = 4096;
+  constexpr std::size_t kTable = 64;
+  static_assert(kTable % sizeof(std::uint64_t) == 0);
+  if (batch_code().size() > kTable || kTable + calls.size() * kBatchWords * sizeof(std::uint64_t) > kPage)
+    return fail(ErrorKind::kInternal, "a batch that is too long");
+  std::vector<std::uint64_t> table;
+  for (const auto& call : calls) {
+    table.push_back(static_cast<std::uint64_t>(call.number));
+    table.insert(table.end(), call.arguments.begin(), call.arguments.end());
+  }
+  const std::span<char> words(reinterpret_cast<char*>(table.data()), table.size() * sizeof table[0]);
+  WARREN_TRY(write_memory(pid_, page, batch_code()));
+  WARREN_TRY(write_memory(pid_, page + kTable, words));
+  const auto executable = this->call(
+      name, {.number = SYS_mprotect, .arguments = {page, kPage, PROT_READ | PROT_WRITE | PROT_EXEC, 0, 0, 0}});
+  if (!executable) return fail(executable.error());
+  Registers registers = saved_;
+  registers.set_batch(page, page + kTable, calls.size());
+  WARREN_TRY(registers.write(pid_));
+  if (trace(PTRACE_CONT, pid_, nullptr, nullptr) < 0) return fail_errno("PTRACE_CONT");
+  const auto stop = wait_for_stop(pid_, *limit_);
+  if (!stop) return give_up(name, stop.error().message());
+  const auto reached = Registers::read(pid_);
+  if (!reached) return fail(reached.error());
+  if (stop->signal != SIGTRAP || stop->event != 0 ||
+      reached->instruction_pointer() != page + batch_code().size())
+    return give_up(name, "did something else");
+  WARREN_TRY(read_memory(pid_, page + kTable, words));
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (const auto answer = static_cast<std::int64_t>(table[i * kBatchWords]); is_failure(answer))
+      return fail(Error::from_errno(name, static_cast<int>(-answer)));
+  return {};
+}
+
 Result<void> Injection::end() { return saved_.write(pid_); }
 
 std::unexpected<Error> Injection::give_up(std::string_view name, std::string_view why) const {
@@ -162,8 +205,7 @@ Result<long> Injection::take(std::string_view name, const SystemCall& call, pid_
   if (!info) return give_up(name, info.error().message());
   if (!stop->is_call() || info->op != PTRACE_SYSCALL_INFO_EXIT) return give_up(name, "did not return from it");
   const long answer = static_cast<long>(info->exit.rval);
-  constexpr long kLastErrno = 4095;
-  if (answer < 0 && answer >= -kLastErrno)
+  if (is_failure(answer))
     return fail(Error::from_errno(name, static_cast<int>(-answer)));
   return answer;
 }

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -63,6 +64,11 @@ class Injection {
   // A clone(2): the new process, traced as this one is and stopped before its first
   // instruction.
   Result<pid_t> clone(const SystemCall& call);
+  // Has the tracee make all of them by itself, the checks at their entries spared: for one that
+  // has no more rights than what it could be tricked into using. `page` is a page of its memory,
+  // written here, that nobody else can write to; the code that makes the calls stays there,
+  // executable. The first that fails is the failure of `name`.
+  Result<void> batch(std::string_view name, std::span<const SystemCall> calls, std::uint64_t page);
   // Gives the tracee its registers back. It stays stopped.
   Result<void> end();
 

@@ -37,6 +37,8 @@ def boot():
     """Everything that is the same for every session: the imports, the shell, the
     streams. No message has been read or written when it returns."""
     first = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    # Of this process only: how its memory is laid out, so that forks of it are quick.
+    os.environ.pop("GLIBC_TUNABLES", None)
     sys.argv = [""]
     load_package()
     # The session's own libraries are the template's, whatever the user has put into

@@ -194,12 +194,16 @@ class Runner:
         that can be done before comes before, since this process is held while it forks."""
         self._flush()
         luggage = Luggage({0, 1, 2} | self._channel.descriptors(), bool(message.get("keep_random")), self._names)
+        me, here = os.getpid(), os.fstat(self._channel.fileno())
+        # Open already, since every call from "go" on is traced.
+        title = os.open("/proc/self/comm", os.O_RDWR | os.O_CLOEXEC)
+        name = os.read(title, 64).rstrip(b"\n")
         self._channel.send({"op": "packed", "not_copied": luggage.not_copied})
         go = self._channel.receive()
         if go is None or go.get("op") != "go":
+            os.close(title)
             return
-        me, here = os.getpid(), os.fstat(self._channel.fileno())
-        name = _rename_process(_FORKING)
+        os.write(title, _FORKING)
         self._attribution.is_moving = self._channel.is_moving = True
         try:
             child = os.fork()
@@ -207,8 +211,9 @@ class Runner:
             child = -1
         finally:
             self._attribution.is_moving = self._channel.is_moving = False
-            _rename_process(name)
         if os.path.samestat(here, os.fstat(self._channel.fileno())):
+            os.write(title, name)
+            os.close(title)
             if os.getpid() != me:
                 # The runtime had given up, and the kernel has made a process of this sandbox.
                 os._exit(0)
@@ -219,6 +224,8 @@ class Runner:
                     pass  # it is in another sandbox
             self._channel.send({"op": "forked"})
             return
+        with open("/proc/self/comm", "wb", buffering=0) as file:
+            file.write(name)
         luggage.unpack()
         self._loop = None  # what it waited for is not here
         self._channel.send({"op": "ready", "python": sys.version.split()[0]})
@@ -401,14 +408,6 @@ class Runner:
                 break
             linecache.cache.pop(old, None)
             self._shell.compile._filename_map.pop(old, None)
-
-
-def _rename_process(name):
-    """Gives this process the name, and says what it was called."""
-    with open("/proc/self/comm", "r+b", buffering=0) as file:
-        old = file.read().rstrip(b"\n")
-        file.write(name)
-    return old
 
 
 def _is_closed(stream):

@@ -18,7 +18,7 @@
 #include "linux/command.h"
 #include "linux/text_file.h"
 #include "runtime/namespace/overlay_probe.h"
-#include "runtime/namespace/root.h"
+#include "birth/root.h"
 
 namespace warren::runtime {
 namespace {
@@ -170,9 +170,9 @@ Finding terminals() {
   constexpr const char* kName = "terminals";
   const auto most = number_of("/proc/sys/kernel/pty/max");
   const auto kept = number_of("/proc/sys/kernel/pty/reserve");
-  const std::uint64_t sandboxes = most > kept ? (most - kept) / kMostTerminals : 0;
+  const std::uint64_t sandboxes = most > kept ? (most - kept) / birth::kMostTerminals : 0;
   const std::string found =
-      fmt::format("enough for {} sandboxes that each open all of their {}", sandboxes, kMostTerminals);
+      fmt::format("enough for {} sandboxes that each open all of their {}", sandboxes, birth::kMostTerminals);
   constexpr std::uint64_t kFew = 16;
   if (sandboxes >= kFew) return ok(kName, found + " (kernel.pty.max)");
   return warn(kName, found + ": sysctl -w kernel.pty.max=4096");

@@ -76,6 +76,9 @@ struct StockCounts {
   // Creates that found one and that did not, since the start.
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
+  // What is kept for the children of forks.
+  std::uint64_t shells = 0;
+  std::uint64_t wanted_shells = 0;
   bool operator==(const StockCounts&) const = default;
 };
 struct StockInfo {

@@ -249,15 +249,17 @@ std::optional<ErrorKind> kind_named(std::string_view name) {
 }
 
 json::object stock_json(const StockCounts& counts) {
-  return {
-      {"ready", counts.ready}, {"wanted", counts.wanted}, {"hits", counts.hits}, {"misses", counts.misses}};
+  return {{"ready", counts.ready},   {"wanted", counts.wanted}, {"hits", counts.hits},
+          {"misses", counts.misses}, {"shells", counts.shells}, {"wanted_shells", counts.wanted_shells}};
 }
 
 StockCounts stock_counts(Reader& reader) {
   return {.ready = reader.number("ready", kAnyNumber),
           .wanted = reader.number("wanted", kAnyNumber),
           .hits = reader.number("hits", kAnyNumber),
-          .misses = reader.number("misses", kAnyNumber)};
+          .misses = reader.number("misses", kAnyNumber),
+          .shells = reader.number("shells", kAnyNumber),
+          .wanted_shells = reader.number("wanted_shells", kAnyNumber)};
 }
 
 Result<StockInfo> stock_from(const json::object& object) {

@@ -52,11 +52,7 @@ Task<Result<std::shared_ptr<runtime::AgentClient>>> AgentLinks::get(std::shared_
     guard(sandbox);
     co_return sandbox->agent;
   }
-  if (!sandbox->attaching) {
-    sandbox->attaching = std::make_shared<Signal>();
-    // On its own: others may wait for it, and this caller may be cancelled.
-    run_alone(executor_, attach(sandbox, sandbox->attaching));
-  }
+  reach(sandbox);
   const auto attaching = sandbox->attaching;
   co_await attaching->wait(parts_.hello_limit * (kAttempts + 1));
   if (!sandbox->is_alive()) co_return fail(ended_error(*sandbox));
@@ -65,6 +61,13 @@ Task<Result<std::shared_ptr<runtime::AgentClient>>> AgentLinks::get(std::shared_
     co_return sandbox->agent;
   }
   co_return fail(ErrorKind::kUnavailable, sandbox->attach_error.empty() ? kSilent : sandbox->attach_error);
+}
+
+void AgentLinks::reach(const std::shared_ptr<LiveSandbox>& sandbox) {
+  if (!sandbox->is_alive() || sandbox->agent || sandbox->attaching) return;
+  sandbox->attaching = std::make_shared<Signal>();
+  // On its own: others may wait for it, and this caller may be cancelled.
+  run_alone(executor_, attach(sandbox, sandbox->attaching));
 }
 
 Task<Result<std::shared_ptr<runtime::AgentStream>>> AgentLinks::open(std::shared_ptr<LiveSandbox> sandbox,

@@ -30,6 +30,9 @@ class AgentLinks : public std::enable_shared_from_this<AgentLinks> {
   // runtime is away or the agent silent; kConflict: the sandbox is dead.
   Task<Result<std::shared_ptr<runtime::AgentClient>>> get(std::shared_ptr<LiveSandbox> sandbox);
 
+  // Begins to make the connection that get() will give, if there is none.
+  void reach(const std::shared_ptr<LiveSandbox>& sandbox);
+
   // Opens a stream; if the connection turns out to be lost, on a new one.
   Task<Result<std::shared_ptr<runtime::AgentStream>>> open(std::shared_ptr<LiveSandbox> sandbox,
                                                            boost::json::object request);

@@ -185,6 +185,8 @@ Task<Result<Forked>> Lifecycle::make_children(Admitted& parent, const std::share
   order->held.reset();
   order->patience.cancel();
   if (!left) co_return fail(std::move(left).error());
+  // All at once, so that no child waits for another's agent.
+  for (const auto& child : order->children) links_->reach(child);
   for (const auto& child : order->children) {
     auto agent = co_await links_->get(child);
     if (!agent) co_return fail(ErrorKind::kUnavailable, "a child did not start: " + agent.error().message());

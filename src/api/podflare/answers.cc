@@ -116,7 +116,9 @@ std::string capacity_json(const service::Capacity& capacity) {
                                       {"stock", json::object{{"ready", capacity.stock.all.ready},
                                                              {"wanted", capacity.stock.all.wanted},
                                                              {"hits", capacity.stock.all.hits},
-                                                             {"misses", capacity.stock.all.misses}}},
+                                                             {"misses", capacity.stock.all.misses},
+                                                             {"shells", capacity.stock.all.shells},
+                                                             {"wanted_shells", capacity.stock.all.wanted_shells}}},
                                       {"templates", std::move(templates)}}) +
          "\n";
 }

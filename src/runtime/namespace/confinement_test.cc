@@ -9,7 +9,7 @@
 
 #include "base/unique_fd.h"
 #include "linux/text_file.h"
-#include "runtime/namespace/root.h"
+#include "birth/root.h"
 #include "runtime/namespace/testing/fixture.h"
 
 namespace warren::runtime {
@@ -163,7 +163,7 @@ TEST_F(Confinement, TerminalsAreLimitedForEachSandbox) {
     return UniqueFd(::open(path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC));
   };
   std::vector<UniqueFd> held;
-  for (int i = 0; i < kMostTerminals; ++i) {
+  for (int i = 0; i < birth::kMostTerminals; ++i) {
     held.push_back(open_one(id_));
     ASSERT_TRUE(held.back()) << "terminal " << i;
   }

@@ -2,41 +2,31 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/close_range.h>
 #include <linux/keyctl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <optional>
+#include <string>
 
-#include "linux/capabilities.h"
-#include "linux/mounts.h"
-#include "linux/namespaces.h"
 #include "linux/packets.h"
 #include "linux/process.h"
-#include "linux/text_file.h"
-#include "runtime/namespace/process_limits.h"
-#include "runtime/namespace/root.h"
+#include "birth/birth.h"
 
 namespace warren::runtime {
 namespace {
 
 // The agent's descriptors: 0 to 2 lead nowhere, 3 is the control socket, 4 the count of
-// kills for want of memory if there is one; the two above close when it is executed.
+// kills for want of memory if there is one, then the lead; its binary closes when it is executed.
 constexpr int kControl = 3;
 constexpr int kOomKills = 4;
-constexpr int kAgent = 5;
-constexpr int kLead = 6;
+constexpr int kAgent = 6;
 constexpr unsigned kFirstUnused = 7;
+static_assert(birth::kLead == kOomKills + 1);
 
 Result<void> join_cgroups(std::span<const UniqueFd> join) {
   for (const auto& file : join)
@@ -46,17 +36,13 @@ Result<void> join_cgroups(std::span<const UniqueFd> join) {
   return {};
 }
 
-Result<std::vector<UniqueFd>> wait_for_layers(int lead) {
+Result<void> wait_for_ids(int lead) {
   pollfd ready{.fd = lead, .events = POLLIN, .revents = 0};
   while (::poll(&ready, 1, -1) < 0)
     if (errno != EINTR) return fail_errno("poll");
-  auto packet = linux_::receive_packet(lead, 1);
+  const auto packet = linux_::receive_packet(lead, 1);
   if (!packet) return fail(packet.error());
-  std::vector<UniqueFd> layers;
-  if (std::optional<linux_::Packet> start = *std::move(packet)) layers = std::move(start->descriptors);
-  if (layers.size() < 2 || layers.size() > 1 + kMostLowers)
-    return fail(ErrorKind::kInternal, "a malformed start");
-  return layers;
+  return {};
 }
 
 Result<void> become_root() {
@@ -67,12 +53,6 @@ Result<void> become_root() {
   // A session keyring of its own, empty; without key support there is none to leave.
   if (::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr) < 0 && errno != ENOSYS)
     return fail_errno("join session keyring");
-  return {};
-}
-
-Result<void> set_limits(const Inside& inside) {
-  for (const auto& [resource, value] : process_limits(inside.open_files))
-    WARREN_TRY(limit_process(0, resource, value));
   return {};
 }
 
@@ -90,7 +70,7 @@ Result<void> arrange_descriptors(const Inside& inside) {
   for (const auto& [from, to, flags] :
        {std::array{null, 0, 0}, std::array{null, 1, 0}, std::array{null, 2, 0},
         std::array{control, kControl, 0}, std::array{oom_kills, kOomKills, 0},
-        std::array{agent, kAgent, O_CLOEXEC}, std::array{lead, kLead, O_CLOEXEC}}) {
+        std::array{agent, kAgent, O_CLOEXEC}, std::array{lead, birth::kLead, 0}}) {
     if (from == to) {
       if (::fcntl(from, F_SETFD, flags ? FD_CLOEXEC : 0) < 0) return fail_errno("fcntl");
     } else if (::dup3(from, to, flags) < 0) {
@@ -101,42 +81,22 @@ Result<void> arrange_descriptors(const Inside& inside) {
   return {};
 }
 
-// The kernel ends the sandbox when the runtime ends. After the last change of
-// ids and capabilities, which would undo it.
-Result<void> die_with_runtime() {
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return fail_errno("PR_SET_PDEATHSIG");
-  pollfd lead{.fd = kLead, .events = 0, .revents = 0};
-  if (::poll(&lead, 1, 0) < 0) return fail_errno("poll");
-  if (lead.revents & (POLLHUP | POLLERR)) return fail(ErrorKind::kUnavailable, "the runtime has ended");
-  return {};
-}
-
-Result<void> execute_agent(const Inside& inside) {
-  WARREN_TRY(inside.filter->install());
+Result<void> execute_agent() {
   std::array<char, 13> name{"warren-agent"};
+  std::string shell = std::string(birth::kVariable) + '=';
   std::array<char*, 2> arguments{name.data(), nullptr};
-  std::array<char*, 1> environment{nullptr};
+  std::array<char*, 2> environment{shell.data(), nullptr};
   ::syscall(SYS_execveat, kAgent, "", arguments.data(), environment.data(), AT_EMPTY_PATH);
   return fail_errno("execute the agent");
 }
 
 Result<void> settle(const Inside& inside) {
   WARREN_TRY(join_cgroups(inside.join));
-  auto layers = wait_for_layers(inside.lead);
-  if (!layers) return fail(layers.error());
+  WARREN_TRY(wait_for_ids(inside.lead));
   WARREN_TRY(become_root());
-  ::umask(0);
-  WARREN_TRY(enter_root({.upper = layers->front(), .lowers = std::span(*layers).subspan(1)},
-                        {.shm_bytes = inside.shm_bytes, .last_pid = inside.last_pid}));
-  if (::sethostname(inside.hostname.data(), inside.hostname.size()) < 0) return fail_errno("sethostname");
-  WARREN_TRY(linux_::bring_up_loopback());
-  WARREN_TRY(set_limits(inside));
-  ::umask(022);
   WARREN_TRY(arrange_descriptors(inside));
   linux_::reset_signals();
-  WARREN_TRY(linux_::keep_only(linux_::sandbox_capabilities()));
-  WARREN_TRY(die_with_runtime());
-  return execute_agent(inside);
+  return execute_agent();
 }
 
 }  // namespace
@@ -144,7 +104,7 @@ Result<void> settle(const Inside& inside) {
 int become_agent(const Inside& inside) {
   const auto outcome = settle(inside);
   // The lead has moved if descriptors were arranged before the failure.
-  for (const int lead : {kLead, inside.lead})
+  for (const int lead : {birth::kLead, inside.lead})
     if (linux_::send_packet(lead, outcome.error().message())) break;
   return 1;
 }

@@ -5,7 +5,9 @@ target_link_libraries(warren_runtime_waiting PUBLIC warren_base)
 add_library(
   warren_namespace_driver STATIC
   namespace/agent_image.cc
+  namespace/copier.cc
   namespace/disk_space.cc
+  namespace/helper_process.cc
   namespace/inside.cc
   namespace/namespace_driver.cc
   namespace/namespace_driver_changes.cc
@@ -15,7 +17,6 @@ add_library(
   namespace/pool.cc
   namespace/pool_btrfs.cc
   namespace/pool_plain.cc
-  namespace/root.cc
   namespace/runners.cc
   namespace/slots.cc
   namespace/start.cc
@@ -28,11 +29,15 @@ add_library(
   namespace/twin/settle.cc
   namespace/twin/twin_fork.cc
   namespace/upper.cc)
-target_link_libraries(warren_namespace_driver PUBLIC warren_runtime_waiting warren_changes warren_linux warren_base)
+target_link_libraries(warren_namespace_driver PUBLIC warren_runtime_waiting warren_birth warren_changes warren_linux warren_base)
 
 # Executed by descriptor in roots without libraries of ours, so static and bare of sanitizers.
-add_executable(stub_agent namespace/testing/stub_agent.cc)
+add_executable(stub_agent namespace/testing/stub_agent.cc ${WARREN_BIRTH_SOURCES} ${CMAKE_SOURCE_DIR}/src/base/result.cc
+                          ${CMAKE_SOURCE_DIR}/src/base/unique_fd.cc)
 target_compile_options(stub_agent PRIVATE -Wall -Wextra -Wpedantic -Werror)
+target_compile_definitions(stub_agent PRIVATE FMT_HEADER_ONLY)
+target_include_directories(stub_agent PRIVATE ${CMAKE_SOURCE_DIR}/src)
+target_link_libraries(stub_agent PRIVATE ${WARREN_STATIC_CAP})
 target_link_options(stub_agent PRIVATE -static)
 
 add_library(

@@ -43,12 +43,6 @@ std::string instance_name(const std::filesystem::path& home) {
   return "warren-" + sha256_hex(canonical.string()).substr(0, kDigits);
 }
 
-// Host names have no underscore, and people should be able to read them.
-std::string hostname_of(const std::string& id) {
-  constexpr std::size_t kDigits = 12;
-  return std::string(changes::kHostnamePrefix) + id.substr(id.find('_') + 1, kDigits);
-}
-
 }  // namespace
 
 NamespaceDriver::Making::Making(std::size_t& count) : count_(count) { ++count_; }
@@ -101,7 +95,7 @@ Result<void> NamespaceDriver::prepare() {
   // Processes of an earlier runtime may still hold its pool.
   WARREN_TRY(cgroups_->remove_all(instance_, Clock::now() + options_.deadline));
   auto pool = Pool::open(
-      {.home = options_.home, .image_bytes = options_.pool_bytes, .floor_bytes = options_.floor_bytes});
+      executor_, {.home = options_.home, .image_bytes = options_.pool_bytes, .floor_bytes = options_.floor_bytes});
   if (!pool) return fail(pool.error());
   pool_ = std::move(*pool);
   WARREN_TRY(clean_up_earlier());
@@ -128,6 +122,12 @@ Result<void> NamespaceDriver::clean_up_earlier() {
 
 Capabilities NamespaceDriver::capabilities() const {
   return {.isolation = "namespace", .fork_copies = "runner"};
+}
+
+std::string NamespaceDriver::hostname_of(const std::string& machine) {
+  // Host names have no underscore, and people should be able to read them.
+  constexpr std::size_t kDigits = 12;
+  return std::string(changes::kHostnamePrefix) + machine.substr(machine.find('_') + 1, kDigits);
 }
 
 std::string NamespaceDriver::cgroup_of(const Sandbox& sandbox) const {
@@ -172,9 +172,25 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
 }
 
 Task<Result<std::shared_ptr<Sandbox>>> NamespaceDriver::make(SandboxSpec spec, fs::path template_root) {
-  const auto sandbox = enter(spec, std::move(template_root));
-  Result<UniqueFd> lead = build(sandbox, spec);
-  auto made = co_await await_start(sandbox, std::move(lead));
+  auto sandbox = take_shell(spec, template_root);
+  Result<void> made;
+  if (!sandbox) {
+    sandbox = enter(spec, std::move(template_root));
+    made = make_shell(sandbox, spec);
+  }
+  sandbox->lineage.push_back({.identity = std::make_shared<const int>(),
+                              .machine = {},
+                              .taken_ns = 0,
+                              .files = std::make_shared<const FileState>()});
+  if (made) {
+    sandbox->has_upper = true;
+    auto upper = pool_->make(sandbox->machine, sandbox->limits.disk_bytes, hostname_of(sandbox->machine));
+    sandbox->steps.finished("upper");
+    if (upper)
+      made = co_await furnish(sandbox, *std::move(upper));
+    else
+      made = fail(std::move(upper.error()));
+  }
   if (made) co_return sandbox;
   auto error = co_await abandon(sandbox, std::move(made.error()));
   co_return fail(std::move(error).in("create sandbox"));
@@ -192,16 +208,10 @@ std::shared_ptr<Sandbox> NamespaceDriver::enter(const SandboxSpec& spec, fs::pat
   return sandbox;
 }
 
-Result<UniqueFd> NamespaceDriver::build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec) {
+Result<void> NamespaceDriver::make_shell(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec) {
   const auto entry = prepare(*sandbox, spec);
   if (!entry) return fail(entry.error());
-  const auto upper = make_upper(*sandbox);
-  if (!upper) return fail(upper.error());
-  sandbox->lineage.push_back({.identity = std::make_shared<const int>(),
-                              .machine = {},
-                              .taken_ns = 0,
-                              .files = std::make_shared<const FileState>()});
-  return start(sandbox, *entry, *upper);
+  return start(sandbox, *entry);
 }
 
 Result<linux_::CgroupEntry> NamespaceDriver::prepare(Sandbox& sandbox, const SandboxSpec& spec) {
@@ -214,19 +224,10 @@ Result<linux_::CgroupEntry> NamespaceDriver::prepare(Sandbox& sandbox, const San
   return entry;
 }
 
-Result<fs::path> NamespaceDriver::make_upper(Sandbox& sandbox, std::string_view copied) {
-  sandbox.has_upper = true;
-  const std::uint64_t limit = sandbox.limits.disk_bytes;
-  const std::string hostname = hostname_of(sandbox.machine);
-  auto upper = copied.empty() ? pool_->make(sandbox.machine, limit, hostname)
-                              : pool_->copy(std::string(copied), sandbox.machine, limit, hostname);
-  sandbox.steps.finished("upper");
-  return upper;
-}
-
-Task<Result<void>> NamespaceDriver::await_start(std::shared_ptr<Sandbox> sandbox, Result<UniqueFd> lead) {
-  if (!lead) co_return fail(std::move(lead.error()));
-  auto begun = co_await await_agent(std::move(*lead), Clock::now() + options_.deadline);
+Task<Result<void>> NamespaceDriver::furnish(std::shared_ptr<Sandbox> sandbox, fs::path upper) {
+  WARREN_TRY_CO(give_upper(sandbox->lead.get(), sandbox->ids.get(), upper));
+  sandbox->ids.reset();
+  auto begun = co_await await_agent(std::move(sandbox->lead), Clock::now() + options_.deadline);
   sandbox->steps.finished("inside");
   if (sandbox->phase == Sandbox::Phase::kEnding)
     co_return fail(ErrorKind::kConflict, "it was destroyed while it was being made");
@@ -304,15 +305,13 @@ Result<void> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& s
                                  .cpu_percent = spec.limits.cpu_percent});
 }
 
-Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
-                                        const linux_::CgroupEntry& entry, const fs::path& upper) {
+Result<void> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox, const linux_::CgroupEntry& entry) {
   const std::optional<std::uint32_t> slot = sandbox->slot;
   if (!slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
   const StartPlan plan{.cgroup = entry,
                        .filter = *filter_,
                        .agent = agent_.get(),
                        .first_id = slots_.first_id(*slot),
-                       .upper = upper,
                        .guest_layer = options_.guest_layer,
                        .template_root = sandbox->template_root,
                        .hostname = hostname_of(sandbox->machine),
@@ -326,8 +325,10 @@ Result<UniqueFd> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
   sandbox->control = std::move(process->control);
   asio::co_spawn(executor_, watch(sandbox), asio::detached);
   if (!begun) return fail(std::move(begun.error()));
+  sandbox->lead = std::move(process->lead);
+  sandbox->ids = std::move(*begun);
   sandbox->steps.finished("layers");
-  return std::move(process->lead);
+  return {};
 }
 
 Task<void> NamespaceDriver::watch(std::shared_ptr<Sandbox> sandbox) {

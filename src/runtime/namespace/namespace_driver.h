@@ -133,23 +133,24 @@ class NamespaceDriver final : public Driver {
   Task<Result<std::shared_ptr<Sandbox>>> make(SandboxSpec spec, std::filesystem::path template_root);
   // A sandbox of which there is nothing yet.
   std::shared_ptr<Sandbox> enter(const SandboxSpec& spec, std::filesystem::path template_root);
-  Result<UniqueFd> build(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec);
+  // A shell, one that waits or a new one; also if it fails it is the caller's to end.
+  std::shared_ptr<Sandbox> take_shell(const SandboxSpec& spec, const std::filesystem::path& template_root);
+  Result<void> make_shell(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec);
   // Its host ids and its cgroup.
   Result<linux_::CgroupEntry> prepare(Sandbox& sandbox, const SandboxSpec& spec);
   Result<void> make_cgroup(Sandbox& sandbox, const SandboxSpec& spec);
-  // Its writable layer: a new one, or a copy of that of the sandbox `copied`.
-  Result<std::filesystem::path> make_upper(Sandbox& sandbox, std::string_view copied = {});
-  // Starts process 1. What is returned closes when the agent runs; a sentence that comes on
-  // it says why it does not.
-  Result<UniqueFd> start(const std::shared_ptr<Sandbox>& sandbox, const linux_::CgroupEntry& entry,
-                         const std::filesystem::path& upper);
-  // Until the agent runs.
-  Task<Result<void>> await_start(std::shared_ptr<Sandbox> sandbox, Result<UniqueFd> lead);
+  // Starts process 1, which becomes a shell.
+  Result<void> start(const std::shared_ptr<Sandbox>& sandbox, const linux_::CgroupEntry& entry);
+  // Gives a shell its files, which makes it a sandbox, and waits until its agent runs.
+  Task<Result<void>> furnish(std::shared_ptr<Sandbox> sandbox, std::filesystem::path upper);
   // Ends what could not be made, and gives the error for it.
   Task<Error> abandon(std::shared_ptr<Sandbox> sandbox, Error error);
 
   // See namespace_driver_stock.cc.
   std::shared_ptr<Sandbox> take_ready(const SandboxSpec& spec, const std::filesystem::path& template_root);
+  void rename(const std::shared_ptr<Sandbox>& sandbox, const std::string& id);
+  Task<Result<void>> add_ready(Stock::Want want);
+  Result<void> add_shell(const Stock::Want& want);
   void restock();
   Task<void> fill_stock();
   void sort_out_stock();
@@ -165,9 +166,12 @@ class NamespaceDriver final : public Driver {
   struct Copied;
   struct ForkChild;
   Task<Result<void>> fork_all(std::shared_ptr<Sandbox> parent, std::vector<SandboxSpec> specs);
-  Task<Result<std::shared_ptr<Copied>>> copy(std::shared_ptr<Sandbox> parent, std::size_t children);
+  Task<Result<std::shared_ptr<Copied>>> copy(std::shared_ptr<Sandbox> parent,
+                                             std::vector<std::shared_ptr<ForkChild>> children);
+  // Waits for what needs the parent to stand still.
+  Task<Result<void>> let_go(std::shared_ptr<Sandbox> parent, std::shared_ptr<Copied> copied);
   Task<void> finish(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from);
-  Task<Result<void>> make_from(ForkChild& child, const Copied& from);
+  Task<Result<void>> make_from(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from);
 
   Task<void> make_warm(std::string template_name, std::filesystem::path root);
 
@@ -176,6 +180,7 @@ class NamespaceDriver final : public Driver {
 
   Result<std::shared_ptr<Sandbox>> find(std::string_view id) const;
   std::string cgroup_of(const Sandbox& sandbox) const;
+  static std::string hostname_of(const std::string& machine);
   // The cgroup that the making of its copies is charged to.
   std::string forks_group(const Sandbox& parent) const;
   void remember_destroyed(const std::string& id);

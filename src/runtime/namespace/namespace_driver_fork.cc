@@ -2,12 +2,15 @@
 //
 // The parent stands still between halt() and let_go() only: meanwhile its files and its
 // session's memory are copied, once, however many children there will be. They are made
-// from those copies after that, all at once.
+// from those copies after that, all at once: each child's memory here, and its files by the
+// pool's own process meanwhile.
+#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -31,8 +34,12 @@ constexpr Millis kCopyLimit{500};
 // A sandbox at one moment, apart from it.
 struct NamespaceDriver::Copied {
   std::shared_ptr<const FileState> files;
-  std::vector<Ancestor> lineage;  // of the children
-  ForkPoint point;         // of the parent's session; its keeper is the copy's
+  std::vector<Ancestor> lineage;                    // of the children
+  std::vector<std::shared_ptr<UpperCopy>> uppers;  // of each child
+  // Those of them that are copied from the parent's own, which stands still meanwhile.
+  std::array<std::shared_ptr<UpperCopy>, 2> of_the_parent;
+  ForkPoint parent;        // where its session stands
+  ForkPoint point;         // the same of the copy
   pid_t keeper = -1;       // of the copy, until the last child takes it
   std::size_t wanted = 0;  // children that still want a keeper
   bool failed = false;     // one of them: the others are not wanted any more
@@ -54,7 +61,7 @@ struct NamespaceDriver::Copied {
 
 struct NamespaceDriver::ForkChild {
   std::shared_ptr<Sandbox> sandbox;
-  linux_::CgroupEntry entry;
+  std::size_t number = 0;
   Result<void> outcome;
   Event done;
 };
@@ -65,34 +72,45 @@ Task<Result<void>> NamespaceDriver::fork(std::string parent_id, std::vector<Sand
   const auto& parent = *found;
   if (parent->is_forking) co_return fail(ErrorKind::kConflict, "the sandbox is being forked already");
   parent->is_forking = true;
-  const Making making(making_);
-  auto forked = co_await fork_all(parent, std::move(specs));
+  Result<void> forked;
+  {
+    const Making making(making_);
+    forked = co_await fork_all(parent, std::move(specs));
+  }
   parent->is_forking = false;
+  restock();
   co_return forked;
 }
 
 Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent, std::vector<SandboxSpec> specs) {
   std::vector<std::shared_ptr<ForkChild>> children;
   Result<void> outcome;
+  stock_.note_fork(specs.front(), parent->template_root, specs.size());
   for (auto& spec : specs) {
     spec.template_name = parent->template_name;
     outcome = admit(spec);
     if (!outcome) break;
     auto child = std::make_shared<ForkChild>();
-    child->sandbox = enter(spec, parent->template_root);
+    child->number = children.size();
+    child->sandbox = take_shell(spec, parent->template_root);
+    const bool is_new = !child->sandbox;
+    if (is_new) child->sandbox = enter(spec, parent->template_root);
     children.push_back(child);
-    auto entry = prepare(*child->sandbox, spec);
-    if (entry)
-      child->entry = std::move(*entry);
-    else
-      outcome = fail(std::move(entry.error()));
+    if (is_new) outcome = make_shell(child->sandbox, spec);
     if (!outcome) break;
   }
   if (outcome) {
-    auto copied = co_await copy(parent, children.size());
+    auto copying = copy(parent, children);
+    auto copied = co_await std::move(copying);
     if (copied) {
       const auto& from = *copied;
-      for (const auto& child : children) asio::co_spawn(executor_, finish(child, from), asio::detached);
+      // The first goes on while the parent's files are still being copied.
+      asio::co_spawn(executor_, finish(children.front(), from), asio::detached);
+      auto waiting = let_go(parent, from);
+      outcome = co_await std::move(waiting);
+      from->failed = from->failed || !outcome;
+      for (const auto& child : std::span(children).subspan(1))
+        asio::co_spawn(executor_, finish(child, from), asio::detached);
       for (const auto& child : children) {
         co_await child->done.wait(Clock::time_point::max());
         if (!child->outcome && outcome) outcome = fail(child->outcome.error());
@@ -114,56 +132,84 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent, st
   co_return fail(std::move(error).in("fork sandbox"));
 }
 
-Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(std::shared_ptr<Sandbox> parent,
-                                                                             std::size_t children) {
+Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(
+    std::shared_ptr<Sandbox> parent, std::vector<std::shared_ptr<ForkChild>> children) {
   auto halted = co_await runners_->halt(parent);
   if (!halted) co_return fail(std::move(halted.error()));
   auto copied = std::make_shared<Copied>();
-  copied->point = std::move(*halted);
-  copied->wanted = children;
-  auto done = [&]() -> Result<void> {
-    const std::string name = new_sandbox_id();
-    WARREN_TRY(pool_->snapshot(parent->machine, name));
-    copied->files = std::make_shared<const FileState>(name, *pool_);
-    copied->lineage = parent->lineage;
-    copied->lineage.push_back({.identity = std::make_shared<const int>(),
-                               .machine = parent->machine,
-                               .taken_ns = copied->files->taken_ns,
-                               .files = copied->files});
-    if (copied->lineage.size() > kKeptAncestors)
-      copied->lineage[copied->lineage.size() - kKeptAncestors - 1].files.reset();
-    const auto keeper = runners_->copy(*parent, copied->point, forks_group(*parent));
-    if (!keeper) return fail(keeper.error());
-    copied->keeper = *keeper;
-    return {};
-  }();
-  runners_->let_go(parent, copied->point);
-  if (!done) co_return fail(std::move(done.error()));
+  copied->parent = std::move(*halted);
+  copied->wanted = children.size();
+  const std::string kept = new_sandbox_id();
+  std::vector<NewUpper> uppers;
+  for (const auto& child : children) {
+    Sandbox& sandbox = *child->sandbox;
+    sandbox.has_upper = true;
+    uppers.push_back({.name = sandbox.machine,
+                      .limit_bytes = sandbox.limits.disk_bytes,
+                      .hostname = hostname_of(sandbox.machine)});
+  }
+  // The first child's comes first: its sandbox is made while the next ones are copied.
+  const auto second = uppers.begin() + 1;
+  uppers.insert(second, {.name = kept, .limit_bytes = 0, .hostname = {}});
+  copied->uppers = pool_->copy(parent->machine, std::move(uppers), 2);
+  copied->of_the_parent = {copied->uppers[0], copied->uppers[1]};
+  copied->uppers.erase(copied->uppers.begin() + 1);
+  copied->files = std::make_shared<const FileState>(kept, *pool_);
+  copied->lineage = parent->lineage;
+  copied->lineage.push_back({.identity = std::make_shared<const int>(),
+                             .machine = parent->machine,
+                             .taken_ns = copied->files->taken_ns,
+                             .files = copied->files});
+  if (copied->lineage.size() > kKeptAncestors)
+    copied->lineage[copied->lineage.size() - kKeptAncestors - 1].files.reset();
+  const auto keeper = runners_->copy(*parent, copied->parent, forks_group(*parent));
+  if (!keeper) {
+    auto waiting = let_go(parent, copied);
+    co_await std::move(waiting);
+    co_return fail(keeper.error());
+  }
+  copied->keeper = *keeper;
+  copied->point = copied->parent;
   copied->point.keeper = copied->keeper;
   copied->point.runner = -1;
   co_return copied;
 }
 
+Task<Result<void>> NamespaceDriver::let_go(std::shared_ptr<Sandbox> parent, std::shared_ptr<Copied> copied) {
+  // Until then nothing may be written there.
+  for (const auto& upper : copied->of_the_parent) co_await upper->done.wait(Clock::time_point::max());
+  runners_->let_go(parent, copied->parent);
+  co_return copied->of_the_parent.back()->outcome;
+}
+
 Task<void> NamespaceDriver::finish(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from) {
   const auto& sandbox = child->sandbox;
-  child->outcome = co_await make_from(*child, *from);
-  if (child->outcome && from->failed) child->outcome = fail(ErrorKind::kUnavailable, "a sibling could not be made");
+  // First of all, since the files are being copied meanwhile.
+  const auto keeper = from->take_keeper();
+  Result<std::shared_ptr<Runners::Aboard>> aboard = fail(ErrorKind::kInternal, "no keeper");
+  if (keeper) aboard = runners_->board(*sandbox, *keeper, from->point);
+  child->outcome = keeper ? Result<void>{} : fail(keeper.error());
+  if (child->outcome && !aboard) child->outcome = fail(aboard.error());
   if (child->outcome) {
-    const auto keeper = from->take_keeper();
-    child->outcome = keeper ? runners_->settle(sandbox, *keeper, from->point) : fail(keeper.error());
+    auto making = make_from(child, from);
+    child->outcome = co_await std::move(making);
   }
+  if (child->outcome && from->failed) child->outcome = fail(ErrorKind::kUnavailable, "a sibling could not be made");
+  if (child->outcome) child->outcome = runners_->settle(sandbox, **aboard, from->point);
   if (!child->outcome) from->failed = true;
   child->done.set();
 }
 
-Task<Result<void>> NamespaceDriver::make_from(ForkChild& child, const Copied& from) {
-  const auto& sandbox = child.sandbox;
-  const auto upper = make_upper(*sandbox, from.files->upper);
-  if (!upper) co_return fail(upper.error());
-  sandbox->lineage = from.lineage;
-  Result<UniqueFd> lead = start(sandbox, child.entry, *upper);
-  auto started = co_await await_start(sandbox, std::move(lead));
-  co_return started;
+Task<Result<void>> NamespaceDriver::make_from(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from) {
+  const auto sandbox = child->sandbox;
+  const auto upper = from->uppers[child->number];
+  co_await upper->done.wait(Clock::time_point::max());
+  sandbox->steps.finished("upper");
+  if (!upper->outcome) co_return upper->outcome;
+  sandbox->lineage = from->lineage;
+  auto furnishing = furnish(sandbox, pool_->path_of(sandbox->machine));
+  auto furnished = co_await std::move(furnishing);
+  co_return furnished;
 }
 
 }  // namespace warren::runtime

@@ -16,11 +16,23 @@ std::shared_ptr<Sandbox> NamespaceDriver::take_ready(const SandboxSpec& spec,
                                                      const std::filesystem::path& template_root) {
   auto sandbox = stock_.take(spec, template_root);
   if (!sandbox) return nullptr;
-  sandboxes_.erase(sandbox->id);
-  sandbox->id = spec.id;
-  sandbox->steps.start();
-  sandboxes_.emplace(sandbox->id, sandbox);
+  rename(sandbox, spec.id);
   return sandbox;
+}
+
+std::shared_ptr<Sandbox> NamespaceDriver::take_shell(const SandboxSpec& spec,
+                                                     const std::filesystem::path& template_root) {
+  const auto shell = stock_.take_shell(spec, template_root);
+  if (!shell) return nullptr;
+  rename(shell, spec.id);
+  return shell;
+}
+
+void NamespaceDriver::rename(const std::shared_ptr<Sandbox>& sandbox, const std::string& id) {
+  sandboxes_.erase(sandbox->id);
+  sandbox->id = id;
+  sandbox->steps.start();
+  sandboxes_.emplace(id, sandbox);
 }
 
 void NamespaceDriver::restock() {
@@ -40,19 +52,36 @@ Task<void> NamespaceDriver::fill_stock() {
     if (!want || !runners_->is_warm(want->spec.template_name, want->template_root)) break;
     want->spec.id = new_sandbox_id();
     if (!admit(want->spec)) break;
-    auto making = make(std::move(want->spec), std::move(want->template_root));
-    auto made = co_await std::move(making);
-    if (!made) {
-      log::debug("no sandbox for the stock: {}", made.error().message());
-      break;
+    Result<void> added;
+    if (want->is_shell) {
+      added = add_shell(*want);
+    } else {
+      auto adding = add_ready(*std::move(want));
+      added = co_await std::move(adding);
     }
-    const auto given = runners_->give(*made);
-    if (!given || !stock_.add(*made)) {
-      tear_down_->begin(*made);
-      break;
-    }
+    if (added) continue;
+    log::debug("nothing for the stock: {}", added.error().message());
+    break;
   }
   is_restocking_ = false;
+}
+
+Task<Result<void>> NamespaceDriver::add_ready(Stock::Want want) {
+  auto making = make(std::move(want.spec), std::move(want.template_root));
+  auto made = co_await std::move(making);
+  if (!made) co_return fail(std::move(made.error()));
+  auto given = runners_->give(*made);
+  if (given && !stock_.add(*made)) given = fail(ErrorKind::kUnavailable, "it is of no use any more");
+  if (!given) tear_down_->begin(*made);
+  co_return given;
+}
+
+Result<void> NamespaceDriver::add_shell(const Stock::Want& want) {
+  const auto shell = enter(want.spec, want.template_root);
+  auto made = make_shell(shell, want.spec);
+  if (made && !stock_.add_shell(shell)) made = fail(ErrorKind::kUnavailable, "it is of no use any more");
+  if (!made) tear_down_->begin(shell);
+  return made;
 }
 
 void NamespaceDriver::drop_stock(const std::string& account) {

@@ -12,7 +12,7 @@
 #include "linux/namespaces.h"
 #include "linux/packets.h"
 #include "linux/process.h"
-#include "runtime/namespace/root.h"
+#include "birth/root.h"
 #include "runtime/namespace/slots.h"
 
 namespace warren::runtime {
@@ -62,12 +62,12 @@ Result<void> mount_inside(int lead) {
   if (!start || start->descriptors.size() != 2) return fail(ErrorKind::kInternal, "no layers came");
   if (::setresgid(0, 0, 0) < 0 || ::setresuid(0, 0, 0) < 0) return fail_errno("setresuid");
   const auto& trees = start->descriptors;
-  return stage_overlay({.upper = trees[0], .lowers = std::span(trees).subspan(1)});
+  return birth::stage_overlay({.upper = trees[0], .lowers = std::span(trees).subspan(1)});
 }
 
 Result<void> start(pid_t pid, int lead, const Scratch& scratch) {
   WARREN_TRY(linux_::map_ids(pid, kProbeIds, kIdsPerSlot));
-  const auto ids = linux_::open_user_namespace(pid);
+  const auto ids = linux_::open_namespace(pid, "user");
   if (!ids) return fail(ids.error());
   const auto upper = linux_::clone_idmapped_tree(scratch.upper(), ids->get(), 0);
   if (!upper) return fail(upper.error());

@@ -123,23 +123,23 @@ Result<UniqueFd> open_folder(const fs::path& path) {
 
 }  // namespace pool
 
-Result<std::unique_ptr<Pool>> Pool::open(const PoolOptions& options) {
+Result<std::unique_ptr<Pool>> Pool::open(const Executor& executor, const PoolOptions& options) {
   const pool::Place place{
       .home = options.home, .root = options.home / "pool", .floor_bytes = options.floor_bytes};
   std::error_code failure;
   fs::create_directories(place.root, failure);
   if (failure) return fail(Error::from_errno("mkdir " + place.root.string(), failure.value()));
-  if (options.image_bytes == 0) return pool::open_plain(place);
+  if (options.image_bytes == 0) return pool::open_plain(executor, place);
   {
     const auto folder = open_folder(place.root);
     if (!folder) return fail(folder.error());
-    if (linux_::is_btrfs(folder->get())) return pool::open_btrfs(place);
+    if (linux_::is_btrfs(folder->get())) return pool::open_btrfs(executor, place);
   }
   if (const auto up = bring_up(options, place.root); up)
-    return pool::open_btrfs(place);
+    return pool::open_btrfs(executor, place);
   else
     log::warn("no btrfs pool, so sandboxes have no disk limits: {}", up.error().message());
-  return pool::open_plain(place);
+  return pool::open_plain(executor, place);
 }
 
 }  // namespace warren::runtime

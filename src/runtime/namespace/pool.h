@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/task.h"
 #include "base/unique_fd.h"
 #include "runtime/namespace/disk_space.h"
+#include "runtime/waiting.h"
 
 namespace warren::runtime {
 
@@ -23,6 +25,18 @@ struct PoolOptions {
   std::uint64_t floor_bytes = kDiskFloor;  // see check_room()
 };
 
+struct NewUpper {
+  std::string name;
+  std::uint64_t limit_bytes = 0;  // 0: no limit
+  std::string hostname;           // of the sandbox that goes on in it; empty: it stays as it is
+};
+
+// What becomes of one.
+struct UpperCopy {
+  Event done;
+  Result<void> outcome;  // once it is done
+};
+
 class Pool {
  public:
   // Brings the pool up: $WARREN_HOME/pool if it lies on btrfs already; else an
@@ -30,7 +44,7 @@ class Pool {
   // is missing, the folder as it is. Mounts go into this process's mount
   // namespace, which should be a private one (enter_private_mounts()): then
   // nothing is left when the process ends, however it ends.
-  static Result<std::unique_ptr<Pool>> open(const PoolOptions& options);
+  static Result<std::unique_ptr<Pool>> open(const Executor& executor, const PoolOptions& options);
   virtual ~Pool() = default;
 
   // Makes an upper by that name, of which at most `limit_bytes` can be used (0: no
@@ -39,13 +53,14 @@ class Pool {
   virtual Result<std::filesystem::path> make(const std::string& name, std::uint64_t limit_bytes,
                                              const std::string& hostname) = 0;
 
-  // Keeps the upper `from` as it is now under another name, to be copied and read. kUnavailable:
-  // this kind of pool cannot.
-  virtual Result<void> snapshot(const std::string& from, const std::string& name) = 0;
+  // Begins to make uppers like `from`, one after the other: the first `direct` of them of `from`
+  // itself, in which nothing may change until these are done, the others of the last of these.
+  // They are the caller's to remove, whatever becomes of them.
+  virtual std::vector<std::shared_ptr<UpperCopy>> copy(const std::string& from, std::vector<NewUpper> copies,
+                                                       std::size_t direct) = 0;
 
-  // A new upper like the snapshot `from`, in which a sandbox called `hostname` goes on.
-  virtual Result<std::filesystem::path> copy(const std::string& from, const std::string& name,
-                                             std::uint64_t limit_bytes, const std::string& hostname) = 0;
+  // Where an upper's folder is.
+  virtual std::filesystem::path path_of(const std::string& name) const = 0;
 
   // The upper's files, as overlayfs keeps them (data/).
   virtual Result<UniqueFd> open_files(const std::string& name) const = 0;

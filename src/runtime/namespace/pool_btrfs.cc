@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "linux/subvolumes.h"
+#include "runtime/namespace/copier.h"
 #include "runtime/namespace/disk_space.h"
 #include "runtime/namespace/pool_kinds.h"
 #include "runtime/namespace/sweeper.h"
@@ -17,10 +18,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
+Result<void> limit_upper(const fs::path& upper, std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  const auto folder = open_folder(upper);
+  if (!folder) return fail(folder.error());
+  const auto id = linux_::subvolume_id(folder->get());
+  if (!id) return fail(id.error());
+  return linux_::limit_subvolume(folder->get(), *id, bytes);
+}
+
+Result<void> copy_upper(const fs::path& uppers, linux_::QuotaMode quota, const std::string& from,
+                        const NewUpper& copy) {
+  const auto folder = open_folder(uppers);
+  if (!folder) return fail(folder.error());
+  const auto source = open_folder(uppers / from);
+  if (!source) return fail(source.error());
+  WARREN_TRY(linux_::snapshot_subvolume(source->get(), folder->get(), copy.name));
+  if (quota != linux_::QuotaMode::kNone) WARREN_TRY(limit_upper(uppers / copy.name, copy.limit_bytes));
+  return copy.hostname.empty() ? Result<void>{} : renew_upper(uppers / copy.name, copy.hostname);
+}
+
 class BtrfsPool final : public Pool {
  public:
-  BtrfsPool(Place place, UniqueFd folder, linux_::QuotaMode quota, std::unique_ptr<Sweeper> sweeper)
-      : place_(std::move(place)), folder_(std::move(folder)), quota_(quota), sweeper_(std::move(sweeper)) {}
+  BtrfsPool(Place place, UniqueFd folder, linux_::QuotaMode quota, std::unique_ptr<Sweeper> sweeper,
+            std::unique_ptr<Copier> copier)
+      : place_(std::move(place)),
+        folder_(std::move(folder)),
+        quota_(quota),
+        sweeper_(std::move(sweeper)),
+        copier_(std::move(copier)) {}
 
   Result<fs::path> make(const std::string& name, std::uint64_t limit_bytes,
                         const std::string& hostname) override {
@@ -33,25 +59,11 @@ class BtrfsPool final : public Pool {
     return fail(std::move(filled.error()));
   }
 
-  Result<void> snapshot(const std::string& from, const std::string& name) override {
-    WARREN_TRY(check_name(name));
-    const auto source = open_folder(place_.uppers() / from);
-    if (!source) return fail(source.error());
-    return linux_::snapshot_subvolume(source->get(), folder_.get(), name);
+  std::vector<std::shared_ptr<UpperCopy>> copy(const std::string& from, std::vector<NewUpper> copies,
+                                               std::size_t direct) override {
+    return copier_->copy(from, std::move(copies), direct);
   }
-
-  Result<fs::path> copy(const std::string& from, const std::string& name, std::uint64_t limit_bytes,
-                        const std::string& hostname) override {
-    if (const auto made = snapshot(from, name); !made) return fail(made.error());
-    auto fitted = [&]() -> Result<void> {
-      WARREN_TRY(limit(name, limit_bytes));
-      return renew_upper(place_.uppers() / name, hostname);
-    }();
-    if (fitted) return place_.uppers() / name;
-    if (const auto removed = remove(name); !removed)
-      log::warn("upper {}: {}", name, removed.error().message());
-    return fail(std::move(fitted.error()));
-  }
+  fs::path path_of(const std::string& name) const override { return place_.uppers() / name; }
 
   Result<UniqueFd> open_files(const std::string& name) const override {
     WARREN_TRY(check_name(name));
@@ -105,15 +117,8 @@ class BtrfsPool final : public Pool {
     return linux_::subvolume_id(upper->get());
   }
 
-  Result<void> limit(const std::string& name, std::uint64_t bytes) {
-    if (!has_quota() || bytes == 0) return {};
-    const auto id = id_of(name);
-    if (!id) return fail(id.error());
-    return linux_::limit_subvolume(folder_.get(), *id, bytes);
-  }
-
   Result<void> fill(const std::string& name, std::uint64_t limit_bytes, const std::string& hostname) {
-    WARREN_TRY(limit(name, limit_bytes));
+    if (has_quota()) WARREN_TRY(limit_upper(place_.uppers() / name, limit_bytes));
     return furnish_upper(place_.uppers() / name, hostname);
   }
 
@@ -121,6 +126,7 @@ class BtrfsPool final : public Pool {
   UniqueFd folder_;
   linux_::QuotaMode quota_;
   std::unique_ptr<Sweeper> sweeper_;
+  std::unique_ptr<Copier> copier_;
   std::vector<StaleGroup> stale_groups_;
 };
 
@@ -134,7 +140,7 @@ Result<void> remove_subvolume(const fs::path& folder, const std::string& name) {
 
 }  // namespace
 
-Result<std::unique_ptr<Pool>> open_btrfs(Place place) {
+Result<std::unique_ptr<Pool>> open_btrfs(const Executor& executor, Place place) {
   auto top = open_folder(place.root);
   if (!top) return fail(top.error());
   auto quota = linux_::enable_quota(top->get());
@@ -148,7 +154,12 @@ Result<std::unique_ptr<Pool>> open_btrfs(Place place) {
   if (!folder) return fail(folder.error());
   auto sweeper = Sweeper::start(place.removed(), remove_subvolume);
   if (!sweeper) return fail(std::move(sweeper.error()));
-  return std::make_unique<BtrfsPool>(std::move(place), std::move(*folder), *quota, std::move(*sweeper));
+  auto copier = Copier::start(executor, [uppers, mode = *quota](const std::string& from, const NewUpper& copy) {
+    return copy_upper(uppers, mode, from, copy);
+  });
+  if (!copier) return fail(std::move(copier.error()));
+  return std::make_unique<BtrfsPool>(std::move(place), std::move(*folder), *quota, std::move(*sweeper),
+                                     std::move(*copier));
 }
 
 }  // namespace warren::runtime::pool

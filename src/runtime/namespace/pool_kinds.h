@@ -22,9 +22,9 @@ struct Place {
 };
 
 // On btrfs already.
-Result<std::unique_ptr<Pool>> open_btrfs(Place place);
+Result<std::unique_ptr<Pool>> open_btrfs(const Executor& executor, Place place);
 // On whatever is there.
-Result<std::unique_ptr<Pool>> open_plain(Place place);
+Result<std::unique_ptr<Pool>> open_plain(const Executor& executor, Place place);
 
 // kInvalid unless `name` can be an upper's.
 Result<void> check_name(const std::string& name);

@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "base/log.h"
+#include "linux/command.h"
+#include "runtime/namespace/copier.h"
 #include "runtime/namespace/disk_space.h"
 #include "runtime/namespace/pool_kinds.h"
 #include "runtime/namespace/sweeper.h"
@@ -16,8 +18,8 @@ namespace fs = std::filesystem;
 // Uppers are folders.
 class PlainPool final : public Pool {
  public:
-  PlainPool(Place place, std::unique_ptr<Sweeper> sweeper)
-      : place_(std::move(place)), sweeper_(std::move(sweeper)) {}
+  PlainPool(Place place, std::unique_ptr<Sweeper> sweeper, std::unique_ptr<Copier> copier)
+      : place_(std::move(place)), sweeper_(std::move(sweeper)), copier_(std::move(copier)) {}
 
   Result<fs::path> make(const std::string& name, std::uint64_t, const std::string& hostname) override {
     if (const auto checked = check_name(name); !checked) return fail(checked.error());
@@ -30,13 +32,11 @@ class PlainPool final : public Pool {
     return fail(std::move(filled.error()));
   }
 
-  Result<void> snapshot(const std::string&, const std::string&) override {
-    return fail(ErrorKind::kUnavailable, "sandboxes can be forked in a pool on btrfs only");
+  std::vector<std::shared_ptr<UpperCopy>> copy(const std::string& from, std::vector<NewUpper> copies,
+                                               std::size_t direct) override {
+    return copier_->copy(from, std::move(copies), direct);
   }
-
-  Result<fs::path> copy(const std::string&, const std::string&, std::uint64_t, const std::string&) override {
-    return fail(ErrorKind::kUnavailable, "sandboxes can be forked in a pool on btrfs only");
-  }
+  fs::path path_of(const std::string& name) const override { return place_.uppers() / name; }
 
   Result<UniqueFd> open_files(const std::string& name) const override {
     WARREN_TRY(check_name(name));
@@ -59,7 +59,18 @@ class PlainPool final : public Pool {
  private:
   Place place_;
   std::unique_ptr<Sweeper> sweeper_;
+  std::unique_ptr<Copier> copier_;
 };
+
+// Sharing blocks where the file system can (cp(1), --reflink).
+Result<void> copy_folder(const fs::path& uppers, const std::string& from, const NewUpper& copy) {
+  constexpr Seconds kLimit{120};
+  WARREN_TRY(linux_::run_command({"cp", "--archive", "--reflink=auto", "--no-target-directory",
+                                  (uppers / from).string(), (uppers / copy.name).string()},
+                                 kLimit));
+  return copy.hostname.empty() ? Result<void>{} : renew_upper(uppers / copy.name, copy.hostname);
+}
+
 
 Result<void> remove_folder(const fs::path& folder, const std::string& name) {
   std::error_code failure;
@@ -70,13 +81,17 @@ Result<void> remove_folder(const fs::path& folder, const std::string& name) {
 
 }  // namespace
 
-Result<std::unique_ptr<Pool>> open_plain(Place place) {
+Result<std::unique_ptr<Pool>> open_plain(const Executor& executor, Place place) {
   std::error_code failure;
   fs::create_directories(place.uppers(), failure);
   if (failure) return fail(Error::from_errno("mkdir " + place.uppers().string(), failure.value()));
   auto sweeper = Sweeper::start(place.removed(), remove_folder);
   if (!sweeper) return fail(std::move(sweeper.error()));
-  return std::make_unique<PlainPool>(std::move(place), std::move(*sweeper));
+  auto copier = Copier::start(executor, [uppers = place.uppers()](const std::string& from, const NewUpper& copy) {
+    return copy_folder(uppers, from, copy);
+  });
+  if (!copier) return fail(std::move(copier.error()));
+  return std::make_unique<PlainPool>(std::move(place), std::move(*sweeper), std::move(*copier));
 }
 
 }  // namespace warren::runtime::pool

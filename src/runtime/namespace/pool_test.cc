@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/io_context.hpp>
 #include <fstream>
 #include <thread>
 
@@ -38,7 +39,7 @@ class PoolTest : public ::testing::Test {
   }
 
   void open(std::uint64_t image_bytes) {
-    auto opened = Pool::open({.home = home_, .image_bytes = image_bytes});
+    auto opened = Pool::open(context_.get_executor(), {.home = home_, .image_bytes = image_bytes});
     ASSERT_TRUE(opened) << opened.error().message();
     pool_ = std::move(*opened);
   }
@@ -52,6 +53,7 @@ class PoolTest : public ::testing::Test {
   }
 
   fs::path home_;
+  boost::asio::io_context context_{1};
   std::unique_ptr<Pool> pool_;
 };
 

@@ -16,6 +16,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "linux/affinity.h"
+#include "linux/namespaces.h"
 #include "linux/packets.h"
 #include "linux/text_file.h"
 #include "linux/tracee.h"
@@ -42,7 +44,10 @@ KeeperProgram python_of(const std::filesystem::path& root) {
           // As the agent's default_environment(), and its mark of a given process.
           .environment = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
                           "USER=root", "LOGNAME=root", "LANG=C.UTF-8", "SHELL=/bin/bash",
-                          "WARREN_RUNNER=session"}};
+                          "WARREN_RUNNER=session",
+                          // Large blocks lie on huge pages, which a fork copies the quicker
+                          // (mallopt(3) has no such parameter). src/repl/main.py hides it.
+                          "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"}};
 }
 
 std::shared_ptr<Descriptor> watched(const Executor& executor, int descriptor) {
@@ -77,6 +82,14 @@ bool is_asked_for(pid_t runner) {
   return name && linux_::trimmed(*name) == "warren-fork";
 }
 
+// Waits for the session to come to its fork, on the same processor.
+Result<Approach> approach_at_once(const Twin& twin, Clock::time_point deadline) {
+  const linux_::WaitLimit limit(deadline);
+  const linux_::OneProcessor here;
+  const linux_::Companion session(here, twin.runner);
+  return approach_fork(twin, limit);
+}
+
 // The process's number as its own sandbox counts.
 Result<int> number_inside(pid_t pid) {
   const auto status = linux_::read_text(fmt::format("/proc/{}/status", pid));
@@ -109,9 +122,15 @@ Task<int> reap(std::shared_ptr<Descriptor> pidfd, pid_t pid) {
 struct Runners::Mooring {
   Berth berth;
   linux_::TwinEntry entry;
+  UniqueFd mounts;
   std::array<UniqueFd, kRunnerDescriptors.size()> inside;
   // Messages to it and from it, output, error output, as the agent takes them.
   std::array<UniqueFd, 4> outside;
+};
+
+struct Runners::Aboard {
+  Mooring mooring;
+  Boarding boarding;
 };
 
 Runners::Runners(Executor executor, Sources sources)
@@ -127,6 +146,9 @@ Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
   auto entry = sources_.cgroups.twin_entry(group_of(sandbox));
   if (!entry) return fail(entry.error());
   mooring.entry = std::move(*entry);
+  auto mounts = linux_::open_namespace(sandbox.pid, "mnt");
+  if (!mounts) return fail(mounts.error());
+  mooring.mounts = std::move(*mounts);
   mooring.inside[0].reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!mooring.inside[0]) return fail_errno("open /dev/null");
   const auto join = [](UniqueFd& reader, UniqueFd& writer) -> Result<void> {
@@ -142,6 +164,7 @@ Result<Runners::Mooring> Runners::moor(const Sandbox& sandbox) const {
   WARREN_TRY(join(mooring.outside[3], mooring.inside[2]));
   mooring.berth = {.process_one = sandbox.pid,
                    .process_one_pidfd = sandbox.process->native_handle(),
+                   .mount_namespace = mooring.mounts.get(),
                    .first_id = sources_.slots.first_id(*sandbox.slot),
                    // What these point to moves along with the mooring.
                    .memory_join = mooring.entry.keeper,
@@ -203,13 +226,13 @@ Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesyst
 
 Task<Result<ForkPoint>> Runners::approach(std::shared_ptr<Twin> twin, Clock::time_point deadline) {
   // A few system calls, as a rule; what the user's own at-fork handlers do may be more.
-  constexpr Millis kAtOnce{2};
+  constexpr Millis kAtOnce{5};
   constexpr Millis kBetween{1};
   const auto at_once = Clock::now() + kAtOnce;
   Result<ForkPoint> point = fail(ErrorKind::kTimeout, "the session did not come to its fork in time");
   while (Clock::now() < deadline) {
     if (twin->runner < 0) co_return fail(ErrorKind::kUnavailable, "the session has ended");
-    const auto at = approach_fork(*twin);
+    const auto at = Clock::now() < at_once ? approach_at_once(*twin, at_once) : approach_fork(*twin);
     if (!at) {
       point = fail(at.error());
       break;
@@ -241,20 +264,12 @@ Task<void> Runners::release(std::shared_ptr<Twin> twin) {
 
 Task<void> Runners::return_to(std::shared_ptr<Twin> twin, ForkPoint point) {
   constexpr Millis kLongest{100};
-  constexpr std::chrono::microseconds kMoment{20};
-  constexpr Millis kAtOnce{1};
   if (const auto resumed = return_from_fork(point); !resumed)
     log::info("a forked session does not go on: {}", resumed.error().message());
-  const auto began = Clock::now();
-  for (Millis between{1}; twin->runner > 0;) {
+  for (Millis between{1}; twin->runner > 0; between = std::min(between * 2, kLongest)) {
     const auto done = runtime::let_go(point);
     if (!done || *done) break;
-    if (Clock::now() - began < kAtOnce) {
-      std::this_thread::sleep_for(kMoment);
-    } else {
-      co_await pause(between);
-      between = std::min(between * 2, kLongest);
-    }
+    co_await pause(between);
   }
   twin->is_held = false;
 }
@@ -360,17 +375,27 @@ Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
     ::kill(point.runner, SIGKILL);
     return fail(copy.error());
   }
-  return settle(sandbox, *copy, point);
+  const auto aboard = board(*sandbox, *copy, point);
+  if (!aboard) return fail(aboard.error());
+  return settle(sandbox, **aboard, point);
 }
 
-Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keeper, const ForkPoint& point) {
-  auto mooring = moor(*sandbox);
+Result<std::shared_ptr<Runners::Aboard>> Runners::board(const Sandbox& sandbox, pid_t keeper,
+                                                        const ForkPoint& point) const {
+  auto mooring = moor(sandbox);
   if (!mooring) {
     end_held(keeper);
     return fail(mooring.error());
   }
   const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
-  auto twin = settle_copy(keeper, point, mooring->berth, limit);
+  auto boarding = board_copy(keeper, point, mooring->berth, limit);
+  if (!boarding) return fail(boarding.error());
+  return std::make_shared<Aboard>(std::move(*mooring), std::move(*boarding));
+}
+
+Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, Aboard& aboard, const ForkPoint& point) {
+  const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
+  auto twin = std::move(aboard.boarding).settle(point, aboard.mooring.berth, limit);
   if (!twin) return fail(twin.error());
   const auto number = number_inside(twin->runner);
   const pid_t runner = twin->runner;
@@ -378,7 +403,7 @@ Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keep
   auto told = [&]() -> Result<void> {
     if (!number) return fail(number.error());
     std::array<int, 4> descriptors{};
-    for (std::size_t i = 0; i < descriptors.size(); ++i) descriptors[i] = mooring->outside[i].get();
+    for (std::size_t i = 0; i < descriptors.size(); ++i) descriptors[i] = aboard.mooring.outside[i].get();
     return linux_::send_packet(sandbox->control.get(), fmt::format("R {}", *number), descriptors);
   }();
   // One that the agent does not know is of no use.

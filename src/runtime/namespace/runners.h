@@ -62,9 +62,12 @@ class Runners {
   // `charged` until it is settled. kTooLarge: it is larger than the sandbox may be.
   Result<pid_t> copy(Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const;
   void let_go(const std::shared_ptr<Sandbox>& sandbox, const ForkPoint& point);
-  // Puts the copy of a halted session into the sandbox, whose agent runs, and hands it to
-  // that.
-  Result<void> settle(const std::shared_ptr<Sandbox>& sandbox, pid_t keeper, const ForkPoint& point);
+  // The copy of a halted session on its way into a sandbox.
+  struct Aboard;
+  // Brings it as far as a shell allows. Ends the keeper on failure.
+  Result<std::shared_ptr<Aboard>> board(const Sandbox& sandbox, pid_t keeper, const ForkPoint& point) const;
+  // The rest, when the sandbox's agent runs, and hands it to that.
+  Result<void> settle(const std::shared_ptr<Sandbox>& sandbox, Aboard& aboard, const ForkPoint& point);
 
  private:
   // A template's process at its fork.

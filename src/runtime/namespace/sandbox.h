@@ -88,6 +88,9 @@ struct Sandbox {
   pid_t pid = -1;                                                  // of process 1, until it is reaped
   std::shared_ptr<boost::asio::posix::stream_descriptor> process;  // its pidfd
   UniqueFd control;
+  // Of a shell, which waits for its upper: where it hears of it, and its user namespace.
+  UniqueFd lead;
+  UniqueFd ids;
   // Its Python session's process, if the runtime has put one here; null once it has ended.
   std::shared_ptr<Twin> twin;
   int spoilt_forks = 0;  // that ended its session's keeper

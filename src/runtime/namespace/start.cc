@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "birth/birth.h"
 #include "linux/mounts.h"
 #include "linux/namespaces.h"
 #include "linux/packets.h"
@@ -27,6 +28,8 @@ namespace {
 
 // Where a create that the kernel's memory pressure meets should look first.
 constexpr const char* kOomScoreAdj = "500";
+
+constexpr linux_::MountAttributes kLayer = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID;
 
 std::uint32_t random_number() {
   std::uint32_t number = 0;
@@ -80,12 +83,7 @@ Result<StartedProcess> start_process(const StartPlan& plan) {
                       .control = control->second.get(),
                       .oom_kills = plan.cgroup.oom_kills.get(),
                       .agent = plan.agent,
-                      .join = plan.cgroup.join,
-                      .filter = &plan.filter,
-                      .hostname = plan.hostname,
-                      .shm_bytes = plan.limits.memory_bytes / 2,
-                      .open_files = plan.limits.open_files,
-                      .last_pid = next_first_pid()};
+                      .join = plan.cgroup.join};
   const std::vector<int> needed = needed_by(inside);
   const int cgroup = plan.cgroup.born_in ? plan.cgroup.born_in.get() : -1;
   auto process = linux_::clone_into_new_namespaces(plan.first_id, cgroup, [&] {
@@ -99,27 +97,38 @@ Result<StartedProcess> start_process(const StartPlan& plan) {
                         .lead = std::move(lead->first)};
 }
 
-Result<void> let_begin(const StartedProcess& process, const StartPlan& plan) {
+Result<UniqueFd> let_begin(const StartedProcess& process, const StartPlan& plan) {
   WARREN_TRY(linux_::map_ids(process.pid, plan.first_id, kIdsPerSlot));
   WARREN_TRY(linux_::write_text(fmt::format("/proc/{}/oom_score_adj", process.pid), kOomScoreAdj));
-  const auto ids = linux_::open_user_namespace(process.pid);
+  auto ids = linux_::open_namespace(process.pid, "user");
   if (!ids) return fail(ids.error());
   std::vector<UniqueFd> trees;
-  const auto add = [&](const std::filesystem::path& path,
-                       linux_::MountAttributes attributes) -> Result<void> {
-    auto tree = linux_::clone_idmapped_tree(path.string(), ids->get(), attributes);
+  const auto add = [&](const std::filesystem::path& path) -> Result<void> {
+    auto tree = linux_::clone_idmapped_tree(path.string(), ids->get(), kLayer | MOUNT_ATTR_RDONLY);
     if (!tree) return fail(std::move(tree.error()));
     trees.push_back(std::move(*tree));
     return {};
   };
-  constexpr linux_::MountAttributes kPlain = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID;
-  WARREN_TRY(add(plan.upper, kPlain));
-  if (!plan.guest_layer.empty()) WARREN_TRY(add(plan.guest_layer, kPlain | MOUNT_ATTR_RDONLY));
-  WARREN_TRY(add(plan.template_root, kPlain | MOUNT_ATTR_RDONLY));
+  if (!plan.guest_layer.empty()) WARREN_TRY(add(plan.guest_layer));
+  WARREN_TRY(add(plan.template_root));
   std::vector<int> descriptors;
   descriptors.reserve(trees.size());
   for (const auto& tree : trees) descriptors.push_back(tree.get());
-  return linux_::send_packet(process.lead.get(), "G", descriptors);
+  WARREN_TRY(linux_::send_packet(process.lead.get(), "I"));
+  const birth::Orders orders{.hostname = plan.hostname,
+                             .shm_bytes = plan.limits.memory_bytes / 2,
+                             .open_files = plan.limits.open_files,
+                             .last_pid = next_first_pid(),
+                             .filter = plan.filter.programs()};
+  WARREN_TRY(linux_::send_packet(process.lead.get(), birth::packed(orders), descriptors));
+  return ids;
+}
+
+Result<void> give_upper(int lead, int user_namespace, const std::filesystem::path& upper) {
+  const auto tree = linux_::clone_idmapped_tree(upper.string(), user_namespace, kLayer);
+  if (!tree) return fail(tree.error());
+  const std::array descriptors{tree->get()};
+  return linux_::send_packet(lead, "U", descriptors);
 }
 
 Task<Result<void>> await_agent(UniqueFd lead, Clock::time_point deadline) {

@@ -23,8 +23,7 @@ struct StartPlan {
   const linux_::SeccompFilter& filter;
   int agent = -1;                     // its binary, see agent_image.h
   std::uint32_t first_id = 0;         // the host id that is root inside
-  std::filesystem::path upper;        // the layers of its root
-  std::filesystem::path guest_layer;  // empty: none
+  std::filesystem::path guest_layer;  // the lower layers of its root; empty: none
   std::filesystem::path template_root;
   std::string hostname;
   Limits limits;
@@ -40,10 +39,14 @@ struct StartedProcess {
 // Starts it. It waits for let_begin(), and must be killed and reaped whatever comes.
 Result<StartedProcess> start_process(const StartPlan& plan);
 
-// Gives it its ids and its layers, with which it goes on by itself.
-Result<void> let_begin(const StartedProcess& process, const StartPlan& plan);
+// Gives it its ids and its lower layers, with which it becomes a shell: all of a sandbox but
+// its files. Returns its user namespace.
+Result<UniqueFd> let_begin(const StartedProcess& process, const StartPlan& plan);
 
-// Until the agent runs, or says why it does not. kTimeout at `deadline`. A process that
+// Gives a shell its upper layer, with which it goes on to become the agent.
+Result<void> give_upper(int lead, int user_namespace, const std::filesystem::path& upper);
+
+// After give_upper(): until the agent runs, or says why it does not. kTimeout at `deadline`. A process that
 // is killed meanwhile looks like success from here.
 Task<Result<void>> await_agent(UniqueFd lead, Clock::time_point deadline);
 

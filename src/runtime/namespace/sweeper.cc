@@ -1,11 +1,7 @@
 #include "runtime/namespace/sweeper.h"
 
-#include <linux/close_range.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "linux/packets.h"
+#include "runtime/namespace/helper_process.h"
 #include "runtime/namespace/pool_kinds.h"
 
 namespace warren::runtime {
@@ -37,32 +33,21 @@ Sweeper::~Sweeper() {
 }
 
 Result<void> Sweeper::spawn() {
-  auto ends = linux_::socket_pair(linux_::SocketKind::kStream);
-  if (!ends) return fail(std::move(ends.error()));
-  waker_ = std::move(ends->first);
-  child_ = ::fork();
-  if (child_ < 0) return fail_errno("fork");
-  if (child_ == 0) run(ends->second.get());
+  auto process = HelperProcess::start("warren-sweeper", linux_::SocketKind::kStream, [this](int wakes) { run(wakes); });
+  if (!process) return fail(std::move(process.error()));
+  waker_ = std::move(process->socket);
+  child_ = process->pid;
   return {};
 }
 
 void Sweeper::run(int wakes) const {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::prctl(PR_SET_NAME, "warren-sweeper");
-  // What ends the runtime ends this too, by the end of its socket, when all is done.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
-  // Nothing else of the runtime's may be held open by this.
-  constexpr int kWakes = STDERR_FILENO + 1;
-  if (wakes != kWakes && ::dup2(wakes, kWakes) < 0) ::_exit(1);
-  ::syscall(SYS_close_range, kWakes + 1U, ~0U, 0U);
   std::array<char, 4096> bytes;
   ssize_t got = 0;
   do {
     sweep();
-    got = ::recv(kWakes, bytes.data(), bytes.size(), 0);
+    got = ::recv(wakes, bytes.data(), bytes.size(), 0);
   } while (got > 0 || (got < 0 && errno == EINTR));
   sweep();
-  ::_exit(0);
 }
 
 void Sweeper::sweep() const {

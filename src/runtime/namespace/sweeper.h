@@ -1,7 +1,6 @@
 // Removes what may take the kernel or us a while, in a child process, so that the
 // runtime need not wait: a subvolume with much in memory takes btrfs half a second, a
-// plain folder as long as it has files. Not a thread, because the runtime clones itself
-// for each sandbox and must have only one.
+// plain folder as long as it has files.
 #pragma once
 
 #include <sys/types.h>
@@ -43,7 +42,7 @@ class Sweeper {
   Sweeper(std::filesystem::path folder, Remove remove);
   Result<void> spawn();
   void sweep() const;
-  [[noreturn]] void run(int wakes) const;
+  void run(int wakes) const;
   void wake();
 
   std::filesystem::path folder_;

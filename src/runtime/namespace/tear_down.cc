@@ -39,6 +39,7 @@ void TearDown::begin(const std::shared_ptr<Sandbox>& sandbox) {
 
 void TearDown::kill(Sandbox& sandbox) {
   sandbox.control.reset();
+  sandbox.lead.reset();
   if (!sandbox.process || sandbox.ended.is_set()) return;
   // The end of process 1 ends its whole PID namespace.
   if (const auto sent = linux_::send_signal(sandbox.process->native_handle(), SIGKILL); !sent)

@@ -18,6 +18,8 @@
 #include <cstring>
 #include <string>
 
+#include "birth/birth.h"
+
 namespace {
 
 constexpr int kControl = 3;
@@ -83,6 +85,7 @@ void serve(int connection) {
 }  // namespace
 
 int main() {
+  warren::birth::be_born();
   ::prctl(PR_SET_NAME, "warren-agent");
   while (true) {
     const int connection = receive_connection();

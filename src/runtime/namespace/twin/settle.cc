@@ -19,7 +19,7 @@
 #include <cstring>
 
 #include "linux/capabilities.h"
-#include "runtime/namespace/process_limits.h"
+#include "birth/process_limits.h"
 #include "runtime/namespace/twin/inspection.h"
 #include "runtime/namespace/twin/keeper.h"
 
@@ -29,6 +29,7 @@ namespace {
 using linux_::Injection;
 using linux_::SystemCall;
 
+constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kScratchBytes = 256ULL << 10;
 
 // The numbers that a runner has the files of Berth::run_join under meanwhile.
@@ -70,6 +71,7 @@ struct Arguments {
   std::uint64_t capability_header = 0;
   std::uint64_t capability_data = 0;
   std::vector<std::uint64_t> programs;
+  std::uint64_t batch = 0;  // a page for linux_::Injection::batch()
 };
 
 Arguments lay_out(Scratch& scratch, const Berth& berth) {
@@ -89,6 +91,7 @@ Arguments lay_out(Scratch& scratch, const Berth& berth) {
                           .filter = std::bit_cast<sock_filter*>(code)};
     arguments.programs.push_back(scratch.add(head));
   }
+  arguments.batch = scratch.address() + kScratchBytes - kPage;
   return arguments;
 }
 
@@ -150,6 +153,23 @@ Result<void> close_others(Injection& runner, const Berth& berth) {
   return do_call(runner, "close_range", SYS_close_range, {kFirstJoin + berth.run_join.size(), kLast, 0});
 }
 
+// All but the mount namespace: before the sandbox has its root, there is nothing to see in that.
+Result<std::uint64_t> board(Injection& runner, std::uint64_t target, const Berth& berth, const Arguments& arguments) {
+  WARREN_TRY(join(runner, berth.join, arguments.zero));
+  WARREN_TRY(take_descriptors(runner, berth));
+  WARREN_TRY(take_joins(runner, berth));
+  for (const auto& [resource, value] : birth::process_limits(berth.open_files))
+    WARREN_TRY(birth::limit_process(runner.pid(), resource, value));
+  constexpr std::uint64_t kMost = CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+  // By itself: once it has other ids, it may not look at the sandbox's first process any more.
+  auto mounts = give(runner, berth.mount_namespace);
+  if (!mounts) return mounts;
+  WARREN_TRY(do_call(runner, "setns", SYS_setns, {target, kMost}));
+  return mounts;
+}
+
+// What nobody else may be able to give up for it: rights over the host, and after those the
+// bounding set and the filter, which it gives itself with no rights but a sandbox's.
 Result<void> drop_rights(Injection& runner, const Arguments& arguments) {
   WARREN_TRY(do_call(runner, "setsid", SYS_setsid, {}));
   // Without key support there is no keyring to leave.
@@ -158,27 +178,21 @@ Result<void> drop_rights(Injection& runner, const Arguments& arguments) {
   WARREN_TRY(do_call(runner, "setgroups", SYS_setgroups, {0, 0}));
   WARREN_TRY(do_call(runner, "setresgid", SYS_setresgid, {0, 0, 0}));
   WARREN_TRY(do_call(runner, "setresuid", SYS_setresuid, {0, 0, 0}));
+  WARREN_TRY(do_call(runner, "capset", SYS_capset, {arguments.capability_header, arguments.capability_data}));
   const std::uint64_t kept = linux_::sandbox_capability_mask();
+  std::vector<SystemCall> calls;
   for (int capability = 0; capability <= linux_::last_capability(); ++capability)
     if ((kept >> capability & 1) == 0)
-      WARREN_TRY(do_call(runner, "PR_CAPBSET_DROP", SYS_prctl, {PR_CAPBSET_DROP, word(capability), 0, 0, 0}));
-  WARREN_TRY(do_call(runner, "capset", SYS_capset, {arguments.capability_header, arguments.capability_data}));
-  WARREN_TRY(do_call(runner, "PR_SET_NO_NEW_PRIVS", SYS_prctl, {PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}));
+      calls.push_back({.number = SYS_prctl, .arguments = {PR_CAPBSET_DROP, word(capability), 0, 0, 0}});
+  calls.push_back({.number = SYS_prctl, .arguments = {PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}});
   for (const std::uint64_t program : arguments.programs)
-    WARREN_TRY(do_call(runner, "seccomp", SYS_seccomp, {SECCOMP_SET_MODE_FILTER, 0, program}));
-  return {};
+    calls.push_back({.number = SYS_seccomp, .arguments = {SECCOMP_SET_MODE_FILTER, 0, program}});
+  return runner.batch("give up rights", calls, arguments.batch);
 }
 
-Result<void> enter(Injection& runner, std::uint64_t target, const Berth& berth, const Arguments& arguments) {
-  WARREN_TRY(join(runner, berth.join, arguments.zero));
-  WARREN_TRY(take_descriptors(runner, berth));
-  WARREN_TRY(take_joins(runner, berth));
-  constexpr std::uint64_t kOthers =
-      CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-  WARREN_TRY(do_call(runner, "setns", SYS_setns, {target, kOthers}));
+Result<void> enter(Injection& runner, std::uint64_t mounts, const Berth& berth, const Arguments& arguments) {
+  WARREN_TRY(do_call(runner, "setns", SYS_setns, {mounts, CLONE_NEWNS}));
   WARREN_TRY(close_others(runner, berth));
-  for (const auto& [resource, value] : process_limits(berth.open_files))
-    WARREN_TRY(limit_process(runner.pid(), resource, value));
   return drop_rights(runner, arguments);
 }
 
@@ -229,41 +243,60 @@ Result<void> join_cgroups(Injection& keeper, std::span<const UniqueFd> files) {
   return do_call(keeper, "munmap", SYS_munmap, {*address, kBytes});
 }
 
-Result<pid_t> settle_runner(Injection& keeper, std::uint64_t gadget, const Berth& berth, const Birth& birth,
-                            const linux_::WaitLimit& limit) {
+Result<Boarded> board_runner(Injection& keeper, std::uint64_t gadget, const Berth& berth,
+                             const linux_::WaitLimit& limit) {
   const auto mapped = map_scratch(keeper, kScratchBytes);
   if (!mapped) return fail(mapped.error());
+  Boarded boarded;
+  boarded.scratch = *mapped;
   Scratch scratch(*mapped);
   const Arguments arguments = lay_out(scratch, berth);
-  if (scratch.bytes().size() > kScratchBytes) return fail(ErrorKind::kInternal, "the filter is too long");
+  if (scratch.bytes().size() > kScratchBytes - kPage) return fail(ErrorKind::kInternal, "the filter is too long");
   WARREN_TRY(linux_::write_memory(keeper.pid(), scratch.address(), scratch.bytes()));
 
   // The runner's pages are charged to the keeper.
   WARREN_TRY(join(keeper, berth.memory_join, arguments.zero));
   const auto target = give(keeper, berth.process_one_pidfd);
   if (!target) return fail(target.error());
-  WARREN_TRY(do_call(keeper, "setns", SYS_setns, {*target, CLONE_NEWPID}));
+  boarded.target = *target;
+  WARREN_TRY(do_call(keeper, "setns", SYS_setns, {boarded.target, CLONE_NEWPID}));
   constexpr std::uint64_t kFlags = SIGCHLD | CLONE_PARENT | CLONE_VM;
-  const auto pid = keeper.clone(
-      {.number = SYS_clone, .arguments = {kFlags, 0, 0, 0, 0, 0}});
+  const auto pid = keeper.clone({.number = SYS_clone, .arguments = {kFlags, 0, 0, 0, 0, 0}});
   if (!pid) return fail(pid.error());
-  const auto settled = [&]() -> Result<void> {
-    auto runner = Injection::begin(*pid, gadget, limit);
+  boarded.runner = *pid;
+  const auto aboard = [&]() -> Result<void> {
+    auto runner = Injection::begin(boarded.runner, gadget, limit);
     if (!runner) return fail(runner.error());
-    WARREN_TRY(enter(*runner, *target, berth, arguments));
+    const auto mounts = board(*runner, boarded.target, berth, arguments);
+    if (!mounts) return fail(mounts.error());
+    boarded.mounts = *mounts;
+    // Its own copies are to be born among the host's processes again.
+    return do_call(keeper, "setns", SYS_setns, {kKeeperRuntime, CLONE_NEWPID});
+  }();
+  if (aboard) return boarded;
+  end_held(boarded.runner);
+  return fail(Error(aboard.error()).in("board a runner"));
+}
+
+Result<void> settle_runner(Injection& keeper, std::uint64_t gadget, const Boarded& boarded, const Berth& berth,
+                           const Birth& birth, const linux_::WaitLimit& limit) {
+  const auto settled = [&]() -> Result<void> {
+    Scratch scratch(boarded.scratch);
+    const Arguments arguments = lay_out(scratch, berth);
+    auto runner = Injection::begin(boarded.runner, gadget, limit);
+    if (!runner) return fail(runner.error());
+    WARREN_TRY(enter(*runner, boarded.mounts, berth, arguments));
     WARREN_TRY(join_the_running(*runner, berth, arguments));
     WARREN_TRY(tell_addresses(*runner, birth));
-    // Its own copies are to be born among the host's processes again.
-    WARREN_TRY(do_call(keeper, "setns", SYS_setns, {kKeeperRuntime, CLONE_NEWPID}));
-    WARREN_TRY(do_call(keeper, "close", SYS_close, {*target}));
-    WARREN_TRY(do_call(keeper, "munmap", SYS_munmap, {scratch.address(), kScratchBytes}));
+    WARREN_TRY(do_call(keeper, "close", SYS_close, {boarded.target}));
+    WARREN_TRY(do_call(keeper, "munmap", SYS_munmap, {boarded.scratch, kScratchBytes}));
     // Last of all: from here on it may be touched from inside, and has nothing left that
     // could be taken.
     WARREN_TRY(do_call(*runner, "PR_SET_DUMPABLE", SYS_prctl, {PR_SET_DUMPABLE, 1, 0, 0, 0}));
-    return inspect_runner(*pid, berth);
+    return inspect_runner(boarded.runner, berth);
   }();
-  if (settled) return *pid;
-  end_held(*pid);
+  if (settled) return {};
+  end_held(boarded.runner);
   return fail(Error(settled.error()).in("settle a runner"));
 }
 

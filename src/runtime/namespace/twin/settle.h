@@ -27,10 +27,22 @@ struct Birth {
 // Writes "0" to each of the files, which are ours.
 Result<void> join_cgroups(linux_::Injection& keeper, std::span<const UniqueFd> files);
 
-// The new runner, stopped before its first instruction, looked at from outside. The
-// keeper must be stopped and have nobody else in its memory. On failure no process is
+// A new runner that exists in the sandbox already, stopped before its first instruction, and has
+// everything there but files. It has rights still, so nothing that could hurt it may run there.
+struct Boarded {
+  pid_t runner = -1;
+  std::uint64_t scratch = 0;  // memory for the arguments of calls
+  std::uint64_t target = 0;   // the keeper's descriptor of the sandbox
+  std::uint64_t mounts = 0;   // the runner's of the sandbox's mount namespace
+};
+
+// The keeper must be stopped and have nobody else in its memory. On failure no process is
 // left but the keeper, which is of no more use.
-Result<pid_t> settle_runner(linux_::Injection& keeper, std::uint64_t gadget, const Berth& berth,
-                            const Birth& birth, const linux_::WaitLimit& limit);
+Result<Boarded> board_runner(linux_::Injection& keeper, std::uint64_t gadget, const Berth& berth,
+                             const linux_::WaitLimit& limit);
+// The rest, when the sandbox has its root: the runner, still stopped, has been looked at from
+// outside then. On failure as above.
+Result<void> settle_runner(linux_::Injection& keeper, std::uint64_t gadget, const Boarded& boarded,
+                           const Berth& berth, const Birth& birth, const linux_::WaitLimit& limit);
 
 }  // namespace warren::runtime

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "linux/affinity.h"
 #include "linux/process.h"
@@ -54,9 +55,10 @@ Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const l
   auto booted = [&]() -> Result<Twin> {
     auto injection = Injection::begin(keeper->pid, keeper->gadget, limit);
     if (!injection) return fail(injection.error());
-    const auto settled = settle_runner(*injection, keeper->gadget, berth, {}, limit);
-    if (!settled) return fail(settled.error());
-    runner = *settled;
+    const auto boarded = board_runner(*injection, keeper->gadget, berth, limit);
+    if (!boarded) return fail(boarded.error());
+    WARREN_TRY(settle_runner(*injection, keeper->gadget, *boarded, berth, {}, limit));
+    runner = boarded->runner;
     WARREN_TRY(injection->end());
     WARREN_TRY(keeper->entry.write(runner));
     WARREN_TRY(linux_::set_affinity(runner, *everywhere));
@@ -77,12 +79,11 @@ Result<void> hold(const Twin& twin) {
   return linux_::interrupt(twin.runner);
 }
 
-Result<Approach> approach_fork(const Twin& twin) {
-  const auto stopped = linux_::stop_of(twin.runner);
-  if (!stopped) return fail(stopped.error());
-  const std::optional<linux_::Stop> stop = *stopped;
-  if (!stop) return Approach::kOnItsWay;
-  if (stop->is_call()) {
+namespace {
+
+// From one of its stops on to the next, unless this is the one.
+Result<Approach> pass(const Twin& twin, const linux_::Stop& stop) {
+  if (stop.is_call()) {
     const auto found = linux_::call_entry(twin.runner);
     if (!found) return fail(found.error());
     const std::optional<linux_::CallEntry> entry = *found;
@@ -90,9 +91,28 @@ Result<Approach> approach_fork(const Twin& twin) {
       return Approach::kThere;
   }
   // A signal on its way is delivered, other events are passed over.
-  const int signal = stop->is_call() || stop->event != 0 ? 0 : stop->signal;
+  const int signal = stop.is_call() || stop.event != 0 ? 0 : stop.signal;
   WARREN_TRY(linux_::resume_to_call(twin.runner, signal));
   return Approach::kOnItsWay;
+}
+
+}  // namespace
+
+Result<Approach> approach_fork(const Twin& twin) {
+  const auto stopped = linux_::stop_of(twin.runner);
+  if (!stopped) return fail(stopped.error());
+  const std::optional<linux_::Stop> stop = *stopped;
+  return stop ? pass(twin, *stop) : Approach::kOnItsWay;
+}
+
+Result<Approach> approach_fork(const Twin& twin, const linux_::WaitLimit& limit) {
+  while (true) {
+    const auto stop = linux_::wait_for_stop(twin.runner, limit);
+    if (!stop && stop.error().kind() == ErrorKind::kTimeout) return Approach::kOnItsWay;
+    if (!stop) return fail(stop.error());
+    const auto at = pass(twin, *stop);
+    if (!at || *at == Approach::kThere || limit.is_over()) return at;
+  }
 }
 
 Result<ForkPoint> halt_at_fork(const Twin& twin) {
@@ -166,17 +186,46 @@ Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const 
   return fail(std::move(cut.error()).in("copy a session"));
 }
 
-Result<Twin> settle_copy(pid_t keeper, const ForkPoint& point, const Berth& berth,
-                         const linux_::WaitLimit& limit) {
+Boarding::Boarding(pid_t keeper, const Boarded& boarded) : keeper_(keeper), boarded_(boarded) {}
+
+Boarding::Boarding(Boarding&& other) noexcept
+    : keeper_(std::exchange(other.keeper_, -1)), boarded_(other.boarded_) {}
+
+Boarding::~Boarding() {
+  if (keeper_ < 0) return;
+  end_held(boarded_.runner);
+  end_held(keeper_);
+}
+
+Result<Boarding> board_copy(pid_t keeper, const ForkPoint& point, const Berth& berth,
+                            const linux_::WaitLimit& limit) {
   const linux_::OneProcessor here;
   here.bring(keeper);
+  auto boarded = [&]() -> Result<Boarded> {
+    auto injection = Injection::begin(keeper, point.gadget, limit);
+    if (!injection) return fail(injection.error());
+    auto aboard = board_runner(*injection, point.gadget, berth, limit);
+    if (!aboard) return aboard;
+    if (const auto ended = injection->end(); ended) return aboard;
+    end_held(aboard->runner);
+    return fail(ErrorKind::kUnavailable, "the keeper has ended");
+  }();
+  if (boarded) return Boarding(keeper, *boarded);
+  end_held(keeper);
+  return fail(std::move(boarded.error()).in("put a session into a sandbox"));
+}
+
+Result<Twin> Boarding::settle(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) && {
+  const pid_t keeper = std::exchange(keeper_, -1);
+  const linux_::OneProcessor here;
+  here.bring(keeper);
+  here.bring(boarded_.runner);
   pid_t runner = -1;
   auto settled = [&]() -> Result<Twin> {
     auto injection = Injection::begin(keeper, point.gadget, limit);
     if (!injection) return fail(injection.error());
-    const auto born = settle_runner(*injection, point.gadget, berth, point.birth, limit);
-    if (!born) return fail(born.error());
-    runner = *born;
+    WARREN_TRY(settle_runner(*injection, point.gadget, boarded_, berth, point.birth, limit));
+    runner = boarded_.runner;
     WARREN_TRY(injection->end());
     WARREN_TRY(linux_::set_affinity(runner, point.processors));
     WARREN_TRY(point.registers.write(runner));

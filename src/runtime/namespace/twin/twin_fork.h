@@ -57,6 +57,8 @@ Result<void> hold(const Twin& twin);
 // wait. To be called again and again, after it has been asked to fork.
 enum class Approach { kOnItsWay, kThere };
 Result<Approach> approach_fork(const Twin& twin);
+// The same again and again, waiting for it up to the limit.
+Result<Approach> approach_fork(const Twin& twin, const linux_::WaitLimit& limit);
 // What it has at its fork, which will not happen, whether this succeeds or not. It stays stopped
 // until let_go().
 Result<ForkPoint> halt_at_fork(const Twin& twin);
@@ -79,9 +81,24 @@ struct CopyTerms {
 // end_held() if it is not settled. kTooLarge: it cannot be copied, or not within the terms.
 Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const linux_::WaitLimit& limit);
 
-// A new runner with that memory in the berth, let go: its fork() has returned 0. Ends the
-// keeper on failure.
-Result<Twin> settle_copy(pid_t keeper, const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit);
+// A new runner with that memory, on its way into a sandbox. Ends both unless it is settled.
+class Boarding {
+ public:
+  Boarding(pid_t keeper, const Boarded& boarded);
+  Boarding(Boarding&& other) noexcept;
+  Boarding& operator=(Boarding&&) = delete;
+  ~Boarding();
+
+  // Once the sandbox has its root: the runner is let go there, its fork() has returned 0.
+  Result<Twin> settle(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) &&;
+
+ private:
+  pid_t keeper_;
+  Boarded boarded_;
+};
+// Ends the keeper on failure.
+Result<Boarding> board_copy(pid_t keeper, const ForkPoint& point, const Berth& berth,
+                            const linux_::WaitLimit& limit);
 
 // The old runner goes on; its fork() has returned some other process's number. First the one,
 // then the other until it says true.

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "linux/namespaces.h"
 #include "linux/packets.h"
 #include "linux/process.h"
 #include "linux/text_file.h"
@@ -53,7 +54,9 @@ struct Line {
 Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) {
   const auto keeper = copy_memory(point, {}, limit);
   if (!keeper) return fail(keeper.error());
-  return settle_copy(*keeper, point, berth, limit);
+  auto boarding = board_copy(*keeper, point, berth, limit);
+  if (!boarding) return fail(boarding.error());
+  return std::move(*boarding).settle(point, berth, limit);
 }
 
 // Brings the runner to the fork that `line` is asked for.
@@ -100,6 +103,7 @@ class TwinForkTest : public testing::NamespaceFixture {
     Berth berth;
     Line line;
     UniqueFd pidfd;
+  UniqueFd mounts;
     std::vector<UniqueFd> memory, join, run_join;
     std::array<UniqueFd, kRunnerDescriptors.size()> inside;
   };
@@ -127,11 +131,15 @@ class TwinForkTest : public testing::NamespaceFixture {
     moored->inside[2].reset(::dup(moored->inside[1].get()));
     join(moored->inside[3], moored->line.control);
     join(moored->line.answers, moored->inside[4]);
+    auto mounts = linux_::open_namespace(pid, "mnt");
+    EXPECT_TRUE(mounts);
+    moored->mounts = std::move(*mounts);
     std::uint32_t first_id = 0;
     const auto map = linux_::read_text("/proc/" + std::to_string(pid) + "/uid_map");
     std::sscanf(map->c_str(), "%*u %u", &first_id);
     moored->berth = {.process_one = pid,
                      .process_one_pidfd = moored->pidfd.get(),
+                     .mount_namespace = moored->mounts.get(),
                      .first_id = first_id,
                      .memory_join = moored->memory,
                      .join = moored->join,

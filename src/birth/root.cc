@@ -1,4 +1,4 @@
-#include "runtime/namespace/root.h"
+#include "birth/root.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include "linux/mounts.h"
 #include "linux/text_file.h"
 
-namespace warren::runtime {
+namespace warren::birth {
 namespace {
 
 using linux_::attach_tree;
@@ -51,8 +51,13 @@ constexpr std::array kMaskedFiles{
 constexpr std::array kMaskedFolders{"proc/acpi", "proc/asound", "proc/driver", "proc/dynamic_debug",
                                     "proc/scsi"};
 constexpr std::array kReadOnlyFolders{"proc/bus", "proc/fs", "proc/irq", "proc/sys"};
-// All there is of /sys: how many processors, and how memory hangs on them.
-constexpr std::array kSystemFolders{"/sys/devices/system/cpu", "/sys/devices/system/node"};
+// All there is of /sys: how many processors, how memory hangs on them, and whether a C library
+// may ask for huge pages.
+constexpr std::array kSystemFolders{"/sys/devices/system/cpu", "/sys/devices/system/node",
+                                    "/sys/kernel/mm/transparent_hugepage"};
+constexpr std::array kFoldersAbove{"sys/devices", "sys/devices/system", "sys/kernel", "sys/kernel/mm"};
+// What is put together before the root is there, and then moved into it.
+constexpr std::array kPrepared{"proc", "dev", "sys"};
 
 Result<void> make_folder(const std::string& path) {
   if (::mkdir(path.c_str(), 0755) < 0 && errno != EEXIST) return fail_errno("mkdir " + path);
@@ -105,7 +110,7 @@ Result<void> mask_proc() {
 
 Result<void> build_sys() {
   WARREN_TRY(mount_fs("tmpfs", "sys", kInert, "mode=755,size=4k,nr_inodes=16"));
-  for (const char* folder : {"sys/devices", "sys/devices/system"}) WARREN_TRY(make_folder(folder));
+  for (const char* folder : kFoldersAbove) WARREN_TRY(make_folder(folder));
   for (const char* folder : kSystemFolders) {
     const auto tree =
         clone_tree(folder, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
@@ -117,22 +122,32 @@ Result<void> build_sys() {
   return mount_fs("tmpfs", "sys", kInert | MS_RDONLY | MS_REMOUNT, nullptr);
 }
 
-}  // namespace
+std::string lower_name(std::size_t i) { return fmt::format("lower{}", i); }
 
-Result<void> stage_overlay(const Layers& layers) {
+// The empty folder that everything is put together in, which becomes the working folder.
+Result<void> set_stage() {
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0)
     return fail_errno("make mounts private");
   WARREN_TRY(mount_fs("tmpfs", kStage, kInert, "mode=755,size=64k"));
   if (::chdir(kStage) < 0) return fail_errno("chdir to the stage");
-  WARREN_TRY(make_folder("upper"));
-  WARREN_TRY(attach_tree(layers.upper.get(), "upper"));
-  std::string lowers;
-  for (std::size_t i = 0; i < layers.lowers.size(); ++i) {
-    const std::string name = fmt::format("lower{}", i);
+  return {};
+}
+
+Result<void> attach_lowers(std::span<const UniqueFd> lowers) {
+  for (std::size_t i = 0; i < lowers.size(); ++i) {
+    const std::string name = lower_name(i);
     WARREN_TRY(make_folder(name));
-    WARREN_TRY(attach_tree(layers.lowers[i].get(), name.c_str()));
-    lowers += (i ? ":" : "") + name;
+    WARREN_TRY(attach_tree(lowers[i].get(), name.c_str()));
   }
+  return {};
+}
+
+// The overlay, on `root`, which becomes the working folder.
+Result<void> mount_overlay(const UniqueFd& upper, std::size_t lowers) {
+  WARREN_TRY(make_folder("upper"));
+  WARREN_TRY(attach_tree(upper.get(), "upper"));
+  std::string names;
+  for (std::size_t i = 0; i < lowers; ++i) names += fmt::format("{}{}", i ? ":" : "", lower_name(i));
   WARREN_TRY(make_folder("root"));
   // In the user namespace's own name, so extended attributes are the user kind.
   // Relative paths, because sandboxes see these options in /proc/mounts. Volatile: an
@@ -140,20 +155,38 @@ Result<void> stage_overlay(const Layers& layers) {
   // write out the whole pool's unwritten data first, as would each fsync inside.
   WARREN_TRY(mount_fs(
       "overlay", "root", MS_NODEV | MS_NOSUID,
-      fmt::format("lowerdir={},upperdir=upper/data,workdir=upper/work,userxattr,volatile", lowers).c_str()));
+      fmt::format("lowerdir={},upperdir=upper/data,workdir=upper/work,userxattr,volatile", names).c_str()));
   if (::chdir("root") < 0) return fail_errno("chdir to the root");
   return {};
 }
 
-Result<void> enter_root(const Layers& layers, const RootOptions& options) {
-  WARREN_TRY(stage_overlay(layers));
+}  // namespace
+
+Result<void> stage_overlay(const Layers& layers) {
+  WARREN_TRY(set_stage());
+  WARREN_TRY(attach_lowers(layers.lowers));
+  return mount_overlay(layers.upper, layers.lowers.size());
+}
+
+Result<void> prepare_root(std::span<const UniqueFd> lowers, const RootOptions& options) {
+  WARREN_TRY(set_stage());
+  WARREN_TRY(attach_lowers(lowers));
+  for (const char* folder : kPrepared) WARREN_TRY(make_folder(folder));
   WARREN_TRY(mount_fs("proc", "proc", kInert, nullptr));
   // Not every kernel has it; numbers then start at 2 in every sandbox.
   [[maybe_unused]] const auto set =
       linux_::write_text("proc/sys/kernel/ns_last_pid", std::to_string(options.last_pid));
   WARREN_TRY(build_dev(options));
   WARREN_TRY(mask_proc());
-  WARREN_TRY(build_sys());
+  return build_sys();
+}
+
+Result<void> enter_root(const UniqueFd& upper, std::size_t lowers) {
+  WARREN_TRY(mount_overlay(upper, lowers));
+  for (const char* folder : kPrepared) {
+    const std::string from = fmt::format("../{}", folder);
+    if (::mount(from.c_str(), folder, nullptr, MS_MOVE, nullptr) < 0) return fail_errno("move " + from);
+  }
   // The old root ends up over the new one, and goes.
   if (::syscall(SYS_pivot_root, ".", ".") < 0) return fail_errno("pivot_root");
   if (::umount2(".", MNT_DETACH) < 0) return fail_errno("detach the old root");
@@ -161,4 +194,4 @@ Result<void> enter_root(const Layers& layers, const RootOptions& options) {
   return {};
 }
 
-}  // namespace warren::runtime
+}  // namespace warren::birth

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 
-namespace warren::runtime {
+namespace warren::birth {
 
 using ProcessLimits = std::array<std::pair<__rlimit_resource, rlim_t>, 7>;
 
@@ -39,4 +39,4 @@ inline Result<void> limit_process(pid_t pid, __rlimit_resource resource, rlim_t 
   return {};
 }
 
-}  // namespace warren::runtime
+}  // namespace warren::birth

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 
-namespace warren::runtime {
+namespace warren::birth {
 
 // How many terminals a sandbox may have open: devpts' `max=`; one more is ENOSPC for
 // whoever opens it. All of a host's count against kernel.pty.max (4096 unless somebody
@@ -34,9 +34,11 @@ struct RootOptions {
 // changes into its root. The folder it is put together in covers /tmp.
 Result<void> stage_overlay(const Layers& layers);
 
-// Builds it in this process's mount namespace (which must belong to its user
-// namespace), makes it the root, and lets go of everything else. The working
-// folder is then "/".
-Result<void> enter_root(const Layers& layers, const RootOptions& options);
+// All of it that needs no upper: puts its lower layers, /proc, /dev and /sys together in this
+// process's mount namespace, which must belong to its user namespace.
+Result<void> prepare_root(std::span<const UniqueFd> lowers, const RootOptions& options);
+// The rest, in the folder that prepare_root() has left the process in: mounts the overlay, makes
+// it the root, and lets go of everything else. The working folder is then "/".
+Result<void> enter_root(const UniqueFd& upper, std::size_t lowers);
 
-}  // namespace warren::runtime
+}  // namespace warren::birth

@@ -1,0 +1,189 @@
+#include "runtime/namespace/copier.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "linux/packets.h"
+#include "runtime/namespace/helper_process.h"
+
+namespace warren::runtime {
+namespace {
+
+namespace asio = boost::asio;
+
+// Far above what an order or an answer takes.
+constexpr std::size_t kLongest = 16UL << 10;
+
+// Fields of a packet, each on its line: names have no line ends.
+class Fields {
+ public:
+  explicit Fields(std::string_view text) : rest_(text) {}
+  std::string_view next() {
+    const auto end = std::min(rest_.find('\n'), rest_.size());
+    const auto field = rest_.substr(0, end);
+    rest_.remove_prefix(std::min(end + 1, rest_.size()));
+    return field;
+  }
+  std::uint64_t number() {
+    const auto text = next();
+    std::uint64_t number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+  }
+  std::string_view rest() const { return rest_; }
+  bool empty() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+};
+
+struct Order {
+  std::string from;
+  std::size_t direct = 1;
+  std::vector<std::pair<std::uint64_t, NewUpper>> copies;
+};
+
+std::string written(const Order& order) {
+  std::string text = fmt::format("{}\n{}\n", order.from, order.direct);
+  for (const auto& [number, copy] : order.copies)
+    text += fmt::format("{}\n{}\n{}\n{}\n", number, copy.name, copy.limit_bytes, copy.hostname);
+  return text;
+}
+
+Order read_order(std::string_view text) {
+  Fields fields(text);
+  Order order{.from = std::string(fields.next()), .direct = fields.number(), .copies = {}};
+  while (!fields.empty()) {
+    const std::uint64_t number = fields.number();
+    NewUpper copy;
+    copy.name = fields.next();
+    copy.limit_bytes = fields.number();
+    copy.hostname = fields.next();
+    order.copies.emplace_back(number, std::move(copy));
+  }
+  return order;
+}
+
+void settle(const std::shared_ptr<UpperCopy>& copy, Result<void> outcome) {
+  copy->outcome = std::move(outcome);
+  copy->done.set();
+}
+
+Error ended() { return {ErrorKind::kUnavailable, "the process that copies files has ended; try again"}; }
+
+}  // namespace
+
+Result<std::unique_ptr<Copier>> Copier::start(const Executor& executor, Make make) {
+  std::unique_ptr<Copier> copier(new Copier(executor, std::move(make)));
+  if (auto spawned = copier->spawn(); !spawned) return fail(std::move(spawned.error()));
+  return copier;
+}
+
+Copier::~Copier() {
+  boost::system::error_code ignored;
+  if (socket_) socket_->close(ignored);
+  if (child_ > 0) ::waitpid(child_, nullptr, 0);
+}
+
+Result<void> Copier::spawn() {
+  auto process = HelperProcess::start("warren-copier", linux_::SocketKind::kPacket, [this](int orders) { run(orders); });
+  if (!process) return fail(std::move(process.error()));
+  child_ = process->pid;
+  socket_ = std::make_shared<asio::posix::stream_descriptor>(executor_, process->socket.release());
+  open_ = std::make_shared<std::map<std::uint64_t, std::shared_ptr<UpperCopy>>>();
+  asio::co_spawn(executor_, hear(socket_, open_), asio::detached);
+  return {};
+}
+
+void Copier::run(int orders) const {
+  std::atomic<std::size_t> under_way = 0;
+  while (true) {
+    pollfd ready{.fd = orders, .events = POLLIN, .revents = 0};
+    if (::poll(&ready, 1, -1) < 0) continue;
+    const auto packet = linux_::receive_packet(orders, kLongest);
+    if (!packet) break;
+    const std::optional<linux_::Packet>& arrived = *packet;
+    if (!arrived) continue;
+    // Orders are independent of each other: one may take seconds.
+    ++under_way;
+    std::thread([this, orders, &under_way, order = read_order(arrived->bytes)] {
+      std::string from = order.from;
+      Result<void> source;  // whether it is there
+      for (std::size_t i = 0; i < order.copies.size(); ++i) {
+        const auto& [number, copy] = order.copies[i];
+        const auto made = source ? make_(from, copy) : source;
+        if (i + 1 == order.direct) {
+          from = copy.name;
+          source = made;
+        }
+        const std::string answer =
+            made ? fmt::format("{}\n", number)
+                 : fmt::format("{}\n{}\n{}", number, static_cast<int>(made.error().kind()), made.error().message());
+        (void)linux_::send_packet(orders, answer.substr(0, kLongest));
+      }
+      --under_way;
+      under_way.notify_one();
+    }).detach();
+  }
+  for (std::size_t left = under_way; left > 0; left = under_way) under_way.wait(left);
+}
+
+Task<void> Copier::hear(std::shared_ptr<asio::posix::stream_descriptor> answers,
+                        std::shared_ptr<std::map<std::uint64_t, std::shared_ptr<UpperCopy>>> open) {
+  while (true) {
+    const bool ready = co_await wait_readable(answers, Clock::time_point::max());
+    if (!ready) break;
+    const auto packet = linux_::receive_packet(answers->native_handle(), kLongest);
+    if (!packet) break;
+    const std::optional<linux_::Packet>& arrived = *packet;
+    if (!arrived) continue;
+    Fields fields(arrived->bytes);
+    const auto found = open->find(fields.number());
+    if (found == open->end()) continue;
+    const auto copy = found->second;
+    open->erase(found);
+    if (fields.empty()) {
+      settle(copy, {});
+    } else {
+      const auto kind = static_cast<ErrorKind>(fields.number());
+      settle(copy, fail(kind, std::string(fields.rest())));
+    }
+  }
+  for (const auto& [number, copy] : std::exchange(*open, {})) settle(copy, fail(ended()));
+}
+
+std::vector<std::shared_ptr<UpperCopy>> Copier::copy(const std::string& from, std::vector<NewUpper> copies,
+                                                     std::size_t direct) {
+  if (child_ > 0 && ::waitpid(child_, nullptr, WNOHANG) == child_) child_ = -1;
+  Result<void> sent;
+  if (child_ < 0) sent = spawn();
+  std::vector<std::shared_ptr<UpperCopy>> tickets;
+  Order order{.from = from, .direct = direct, .copies = {}};
+  for (auto& copy : copies) {
+    tickets.push_back(std::make_shared<UpperCopy>());
+    open_->emplace(++last_, tickets.back());
+    order.copies.emplace_back(last_, std::move(copy));
+  }
+  if (sent) sent = linux_::send_packet(socket_->native_handle(), written(order));
+  if (sent) return tickets;
+  for (const auto& [number, copy] : order.copies) {
+    settle(open_->at(number), fail(sent.error()));
+    open_->erase(number);
+  }
+  return tickets;
+}
+
+}  // namespace warren::runtime

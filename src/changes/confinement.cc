@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "linux/capabilities.h"
-#include "linux/filter_program.h"
+#include "linux/filter_compiler.h"
 #include "linux/text_file.h"
 
 namespace warren::changes {

@@ -27,7 +27,7 @@
 #include <string>
 #include <utility>
 
-#include "linux/filter_program.h"
+#include "linux/filter_compiler.h"
 
 namespace warren::linux_ {
 namespace {

@@ -1,4 +1,4 @@
-#include "linux/filter_program.h"
+#include "linux/filter_compiler.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -4,13 +4,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -110,8 +110,9 @@ Result<Orders> unpacked(std::string_view bytes) {
 }
 
 void be_born() {
-  if (::getenv(kVariable) == nullptr) return;
-  ::unsetenv(kVariable);
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (::getpid() != 1 || ::getsockopt(kLead, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET) return;
   const auto born = grow_up();
   if (!born) {
     // If it cannot be told, the exit code is all that is known.

@@ -20,10 +20,8 @@
 
 namespace warren::birth {
 
-// The descriptor of the lead, a packet socket to the runtime, and the environment that says
-// that there is one.
+// The descriptor of the lead, a packet socket to the runtime.
 inline constexpr int kLead = 5;
-inline constexpr const char* kVariable = "WARREN_SHELL";
 // Layers below the upper that come with the orders at most.
 inline constexpr std::size_t kMostLowers = 4;
 
@@ -39,8 +37,8 @@ struct Orders {
 std::string packed(const Orders& orders);
 Result<Orders> unpacked(std::string_view bytes);
 
-// Does all of the above if this process was started for it, else nothing. Ends the process if
-// it fails.
+// Does all of the above if this process is a process 1 with a lead, else nothing. Ends the
+// process if it fails.
 void be_born();
 
 }  // namespace warren::birth

@@ -15,6 +15,8 @@ from warren_server import build_folder, templates_folder
 
 BOUND = 120
 SIZE = 3
+SHELLS = 1  # of a kind of which nothing has been forked: process 1 without files
+NOTHING = {"ready": 0, "wanted": 0, "hits": 0, "misses": 0, "shells": 0, "wanted_shells": 0}
 
 
 def stock(client):
@@ -23,7 +25,8 @@ def stock(client):
 
 def full(client, kinds=1):
     """Waits until there are as many as there should be."""
-    return eventually(lambda: (now := stock(client))["ready"] == now["wanted"] == SIZE * kinds and now, BOUND, "a full stock")
+    return eventually(lambda: (now := stock(client))["ready"] == now["wanted"] == SIZE * kinds and now["shells"] == now["wanted_shells"] and now,
+                      BOUND, "a full stock")
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ def stocked(start_server):
 
 def test_capacity_tells_of_the_stock(start_server):
     client = start_server(runtime={"stock": SIZE}).client
-    assert stock(client) == {"ready": 0, "wanted": 0, "hits": 0, "misses": 0}
+    assert stock(client) == NOTHING
     first = client.create()
     now = full(client)
     assert (now["hits"], now["misses"]) == (0, 1)
@@ -48,6 +51,21 @@ def test_capacity_tells_of_the_stock(start_server):
     assert capacity["sandboxes"] == 2 and client.ids() == {first.id, second.id}
     first.works()
     second.works()
+
+
+def test_as_many_shells_are_kept_as_the_last_forks_took(stocked):
+    client = stocked.client
+    assert full(client)["wanted_shells"] == 1
+    parent = client.create()
+    parent.python_ok("x = 41")
+    for count in (3, 3, 2):  # the second from shells only, the others from some
+        children = parent.fork(count)
+        for child in children:
+            assert child.python_ok("print(x + 1)") == "42\n"
+        assert full(client)["wanted_shells"] == 3
+    many = parent.fork(9)
+    assert full(client)["wanted_shells"] == 8, "no more than eight are kept"
+    assert {child.python_ok("print(x)") for child in many} == {"41\n"}
 
 
 def test_more_than_there_are_ready_come_all_the_same(stocked):
@@ -76,7 +94,7 @@ def test_without_a_stock_everything_works(start_server):
     client = warren.client
     for _ in range(2):
         client.create().works()
-    assert stock(client) == {"ready": 0, "wanted": 0, "hits": 0, "misses": 0}
+    assert stock(client) == NOTHING
     assert len(warren.agents()) == 2
 
 
@@ -103,8 +121,8 @@ def test_two_accounts_never_share(stocked):
     assert (now["hits"], now["misses"]) == (before["hits"], before["misses"] + 1), "an account got what was kept for another"
     full(client, kinds=2)
     accounts = [account_of(p.pid) for p in stocked.agents()]
-    assert len(ready) == 1 and sorted(map(accounts.count, set(accounts))) == [SIZE, SIZE + 1], accounts
-    assert accounts.count(*ready) == SIZE, "the other's sandbox is in the first one's group"
+    assert len(ready) == 1 and sorted(map(accounts.count, set(accounts))) == [SIZE + SHELLS, SIZE + SHELLS + 1], accounts
+    assert accounts.count(*ready) == SIZE + SHELLS, "the other's sandbox is in the first one's group"
     mine = client.create()
     theirs.bash_ok("echo secret > /root/secret")
     theirs.destroy()
@@ -174,7 +192,7 @@ def test_what_has_died_in_the_stock_is_not_given_out(stocked):
         made.append(client.sandbox(answer.json()["id"]))
         made[-1].works()
     full(client)
-    eventually(lambda: len(stocked.agents()) == 2 * SIZE, BOUND, "no more than those")
+    eventually(lambda: len(stocked.agents()) == 2 * SIZE + SHELLS, BOUND, "no more than those")
     assert client.ids() == {one.id for one in made}
 
 
@@ -208,7 +226,7 @@ def test_a_template_built_again_is_not_served_from_the_old_stock(start_server, t
     assert new.bash_ok("python3 -c 'import numpy; print(1)'") == "1\n"
     assert stock(client)["hits"] == before["hits"]
     # In time the old ones are replaced.
-    eventually(lambda: (now := stock(client))["ready"] == now["wanted"] == SIZE and len(warren.agents()) == SIZE + 2, BOUND, "a stock of the new")
+    eventually(lambda: (now := stock(client))["ready"] == now["wanted"] == SIZE and len(warren.agents()) == SIZE + SHELLS + 2, BOUND, "a stock of the new")
     hits = stock(client)["hits"]
     for _ in range(SIZE):
         assert client.create().bash_ok("python3 -c 'import numpy; print(1)'") == "1\n"
@@ -236,7 +254,7 @@ def test_nothing_of_the_stock_outlives_the_runtime(stocked):
     client = stocked.client
     stock_of_old, old = stocked.agents(), stocked.runtime_pid
     uppers, folders = stocked.uppers(), stocked.cgroup_folders()
-    assert len(stock_of_old) == SIZE == len(uppers)
+    assert len(stock_of_old) == SIZE + SHELLS and len(uppers) == SIZE
     stocked.look()
     os.kill(old, signal.SIGKILL)
     eventually(lambda: stocked.child("runtime") != old, BOUND, "a new runtime")
@@ -275,7 +293,7 @@ def test_what_is_ready_goes_with_its_account(stocked):
     assert removed.returncode == 0, removed
     now = stock(client)
     assert (now["ready"], now["wanted"]) == (SIZE, SIZE), now
-    eventually(lambda: len(stocked.agents()) == SIZE and len(stocked.uppers()) == SIZE, BOUND, "the end of what was ready")
+    eventually(lambda: len(stocked.agents()) == SIZE + SHELLS and len(stocked.uppers()) == SIZE, BOUND, "the end of what was ready")
     # Another account's is not anybody's else to end.
     assert client.with_key("wrn_nonsense").request("DELETE", "/stock").status == 401
     stranger = stocked.new_account("stays")

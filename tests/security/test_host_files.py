@@ -46,6 +46,7 @@ MOUNTS = {
     "/dev/shm": ("tmpfs", {"nosuid", "nodev"}),
     "/sys": ("tmpfs", {"ro"} | INERT),
     **{f"/sys/devices/system/{name}": ("sysfs", {"ro"} | INERT) for name in ("cpu", "node")},
+    "/sys/kernel/mm/transparent_hugepage": ("sysfs", {"ro"} | INERT),
     **{f"/proc/{name}": ("proc", {"ro"} | INERT) for name in ("bus", "fs", "irq", "sys")},
     **{f"/proc/{name}": ("tmpfs", {"ro"} | INERT) for name in ("acpi", "asound", "driver", "dynamic_debug", "scsi")},
     # One device each: what is there, not what could be put there.

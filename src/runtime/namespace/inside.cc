@@ -11,7 +11,6 @@
 
 #include <array>
 #include <cerrno>
-#include <string>
 
 #include "linux/packets.h"
 #include "linux/process.h"
@@ -83,9 +82,8 @@ Result<void> arrange_descriptors(const Inside& inside) {
 
 Result<void> execute_agent() {
   std::array<char, 13> name{"warren-agent"};
-  std::string shell = std::string(birth::kVariable) + '=';
   std::array<char*, 2> arguments{name.data(), nullptr};
-  std::array<char*, 2> environment{shell.data(), nullptr};
+  std::array<char*, 1> environment{nullptr};
   ::syscall(SYS_execveat, kAgent, "", arguments.data(), environment.data(), AT_EMPTY_PATH);
   return fail_errno("execute the agent");
 }

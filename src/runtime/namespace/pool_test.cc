@@ -52,6 +52,15 @@ class PoolTest : public ::testing::Test {
       std::this_thread::sleep_for(Millis(5));
   }
 
+  void wait_for(const UpperCopy& copy) {
+    context_.restart();
+    while (!copy.done.is_set()) context_.run_one_for(Seconds(20));
+  }
+  static std::string content(const fs::path& file) {
+    std::ifstream stream(file);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
   fs::path home_;
   boost::asio::io_context context_{1};
   std::unique_ptr<Pool> pool_;
@@ -106,7 +115,7 @@ TEST_P(PoolOfEitherKind, OneThatIsClosedHasRemovedEverything) {
 // Removing is the work of a child. Held still, it does nothing; the pool goes on.
 TEST_P(PoolOfEitherKind, GoesOnWhileSomethingIsBeingRemoved) {
   open(GetParam());
-  const pid_t child = testing::child_of(::getpid());
+  const pid_t child = testing::child_of(::getpid(), "warren-sweeper");
   ASSERT_GT(child, 0);
   ASSERT_EQ(::kill(child, SIGSTOP), 0);
   ASSERT_TRUE(pool_->make("one", 64 << 20, "host"));
@@ -123,18 +132,68 @@ TEST_P(PoolOfEitherKind, GoesOnWhileSomethingIsBeingRemoved) {
 
 TEST_P(PoolOfEitherKind, AKilledSweeperIsReplaced) {
   open(GetParam());
-  const pid_t child = testing::child_of(::getpid());
+  const pid_t child = testing::child_of(::getpid(), "warren-sweeper");
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   siginfo_t ended{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
   ASSERT_TRUE(pool_->make("one", 64 << 20, "host"));
   EXPECT_TRUE(pool_->remove("one"));
   pool_->tend();
-  const pid_t next = testing::child_of(::getpid());
+  const pid_t next = testing::child_of(::getpid(), "warren-sweeper");
   EXPECT_GT(next, 0);
   EXPECT_NE(next, child);
   pool_.reset();
   EXPECT_TRUE(fs::is_empty(home_ / "pool/removed"));
+}
+
+TEST_P(PoolOfEitherKind, CopiesAreOfTheMomentTheyWereOrderedIn) {
+  open(GetParam());
+  const auto upper = pool_->make("one", 64 << 20, "host");
+  ASSERT_TRUE(upper);
+  std::ofstream(*upper / "data/file") << "before";
+  fs::create_symlink("nowhere", *upper / "data/link");
+  const auto copies = pool_->copy("one",
+                                  {{.name = "two", .limit_bytes = 64 << 20, .hostname = "second"},
+                                   {.name = "kept", .limit_bytes = 0, .hostname = {}},
+                                   {.name = "three", .limit_bytes = 64 << 20, .hostname = "third"}},
+                                  2);
+  ASSERT_EQ(copies.size(), 3U);
+  for (const auto& copy : copies) wait_for(*copy);
+  for (const auto& copy : copies) EXPECT_TRUE(copy->outcome) << copy->outcome.error().message();
+  std::ofstream(*upper / "data/file") << "after";
+  for (const auto& [name, hostname] :
+       {std::pair("two", "second\n"), std::pair("kept", "host\n"), std::pair("three", "third\n")}) {
+    EXPECT_EQ(content(pool_->path_of(name) / "data/file"), "before") << name;
+    EXPECT_EQ(content(pool_->path_of(name) / "data/etc/hostname"), hostname);
+    EXPECT_EQ(fs::read_symlink(pool_->path_of(name) / "data/link"), "nowhere") << name;
+    EXPECT_TRUE(pool_->remove(name));
+  }
+}
+
+TEST_P(PoolOfEitherKind, WhatCannotBeCopiedIsToldOfEachCopy) {
+  open(GetParam());
+  const auto copies = pool_->copy("nothing", {{.name = "two"}, {.name = "three"}}, 1);
+  for (const auto& copy : copies) {
+    wait_for(*copy);
+    EXPECT_FALSE(copy->outcome);
+  }
+}
+
+TEST_P(PoolOfEitherKind, AKilledCopierIsReplaced) {
+  open(GetParam());
+  ASSERT_TRUE(pool_->make("one", 64 << 20, "host"));
+  const pid_t child = testing::child_of(::getpid(), "warren-copier");
+  ASSERT_GT(child, 0);
+  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  const auto lost = pool_->copy("one", {{.name = "two"}}, 1);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  wait_for(*lost.front());
+  EXPECT_FALSE(lost.front()->outcome);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  const auto again = pool_->copy("one", {{.name = "two"}}, 1);
+  wait_for(*again.front());
+  EXPECT_TRUE(again.front()->outcome) << again.front()->outcome.error().message();
 }
 
 TEST_F(PoolTest, AnImageThatMayBeLargerNowIsMadeLarger) {

@@ -13,12 +13,15 @@
 
 namespace warren::runtime::testing {
 
-pid_t child_of(pid_t parent) {
+pid_t child_of(pid_t parent, std::string_view name) {
   const auto text = linux_::read_text(fmt::format("/proc/{0}/task/{0}/children", parent));
   pid_t youngest = -1;
   if (!text) return youngest;
   std::istringstream children(*text);
-  for (pid_t child = 0; children >> child;) youngest = child;
+  for (pid_t child = 0; children >> child;) {
+    const auto its = linux_::read_text(fmt::format("/proc/{}/comm", child));
+    if (name.empty() || (its && linux_::trimmed(*its) == name)) youngest = child;
+  }
   return youngest;
 }
 

@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <string_view>
+
 namespace warren::runtime::testing {
 
 class Undying {
@@ -22,7 +24,7 @@ class Undying {
   pid_t pid_ = -1;
 };
 
-// The youngest child of a process; -1: it has none.
-pid_t child_of(pid_t parent);
+// The youngest child of a process that has that name, if one is given; -1: it has none.
+pid_t child_of(pid_t parent, std::string_view name = {});
 
 }  // namespace warren::runtime::testing

@@ -133,6 +133,7 @@ TEST_P(PoolOfEitherKind, GoesOnWhileSomethingIsBeingRemoved) {
 TEST_P(PoolOfEitherKind, AKilledSweeperIsReplaced) {
   open(GetParam());
   const pid_t child = testing::child_of(::getpid(), "warren-sweeper");
+  ASSERT_GT(child, 0);
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   siginfo_t ended{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);

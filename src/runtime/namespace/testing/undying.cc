@@ -8,12 +8,16 @@
 #include <cerrno>
 #include <cstring>
 #include <sstream>
+#include <thread>
 
+#include "base/clock.h"
 #include "linux/text_file.h"
 
 namespace warren::runtime::testing {
 
-pid_t child_of(pid_t parent, std::string_view name) {
+namespace {
+
+pid_t youngest_child(pid_t parent, std::string_view name) {
   const auto text = linux_::read_text(fmt::format("/proc/{0}/task/{0}/children", parent));
   pid_t youngest = -1;
   if (!text) return youngest;
@@ -23,6 +27,19 @@ pid_t child_of(pid_t parent, std::string_view name) {
     if (name.empty() || (its && linux_::trimmed(*its) == name)) youngest = child;
   }
   return youngest;
+}
+
+}  // namespace
+
+pid_t child_of(pid_t parent, std::string_view name) {
+  // It gives itself the name.
+  const auto deadline = Clock::now() + Seconds(10);
+  pid_t child = youngest_child(parent, name);
+  while (child < 0 && !name.empty() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(Millis(1));
+    child = youngest_child(parent, name);
+  }
+  return child;
 }
 
 Undying::Undying(pid_t parent) : pid_(child_of(parent)) {

@@ -71,6 +71,7 @@ Result<void> grow_up() {
   if (!orders) return fail(orders.error());
   const auto lowers = prepare(*orders, first->descriptors);
   if (!lowers) return fail(lowers.error());
+  WARREN_TRY(linux_::send_packet(kLead, kShell));
   const auto last = next_packet(1, 1);
   if (!last) return fail(last.error());
   WARREN_TRY(enter_root(last->descriptors.front(), *lowers));

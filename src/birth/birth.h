@@ -5,6 +5,7 @@
 //
 //   runtime                              process 1
 //   its orders, the lower layers   →     /proc, /dev, /sys, host name, loopback, limits
+//                                  ←     kShell
 //   (perhaps much later) the upper →     root, capabilities, system call filter
 //                                  ←     the end of the lead; or a sentence: what has failed
 //
@@ -22,6 +23,8 @@ namespace warren::birth {
 
 // The descriptor of the lead, a packet socket to the runtime.
 inline constexpr int kLead = 5;
+// What a shell says.
+inline constexpr std::string_view kShell = "S";
 // Layers below the upper that come with the orders at most.
 inline constexpr std::size_t kMostLowers = 4;
 

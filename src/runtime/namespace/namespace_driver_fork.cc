@@ -18,6 +18,7 @@
 #include "runtime/namespace/namespace_driver.h"
 #include "runtime/namespace/runners.h"
 #include "runtime/namespace/sandbox.h"
+#include "runtime/namespace/start.h"
 #include "runtime/namespace/tear_down.h"
 #include "runtime/namespace/twin/keeper.h"
 
@@ -184,11 +185,15 @@ Task<Result<void>> NamespaceDriver::let_go(std::shared_ptr<Sandbox> parent, std:
 
 Task<void> NamespaceDriver::finish(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from) {
   const auto& sandbox = child->sandbox;
-  // First of all, since the files are being copied meanwhile.
+  // All of this while the files are being copied.
+  auto waiting = await_shell(sandbox->lead.get(), Clock::now() + options_.deadline);
+  const auto shell = co_await std::move(waiting);
   const auto keeper = from->take_keeper();
   Result<std::shared_ptr<Runners::Aboard>> aboard = fail(ErrorKind::kInternal, "no keeper");
-  if (keeper) aboard = runners_->board(*sandbox, *keeper, from->point);
-  child->outcome = keeper ? Result<void>{} : fail(keeper.error());
+  if (keeper && !shell) end_held(*keeper);
+  if (keeper && shell) aboard = runners_->board(*sandbox, *keeper, from->point);
+  child->outcome = shell;
+  if (child->outcome && !keeper) child->outcome = fail(keeper.error());
   if (child->outcome && !aboard) child->outcome = fail(aboard.error());
   if (child->outcome) {
     auto making = make_from(child, from);

@@ -66,8 +66,10 @@ class Pool {
   virtual Result<UniqueFd> open_files(const std::string& name) const = 0;
 
   // Removes it; one that is not there is no failure. It is out of sight at once and
-  // quickly, whatever is in it; its blocks are freed later.
-  virtual Result<void> remove(const std::string& name) = 0;
+  // quickly, whatever is in it; its blocks are freed later. `mounts` is a mount namespace in
+  // which it is mounted, or nothing.
+  virtual Result<void> remove(const std::string& name, UniqueFd mounts) = 0;
+  Result<void> remove(const std::string& name) { return remove(name, {}); }
 
   virtual Result<std::uint64_t> used_bytes(const std::string& name) const = 0;
   virtual std::vector<std::string> uppers() const = 0;

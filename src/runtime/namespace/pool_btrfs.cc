@@ -70,12 +70,13 @@ class BtrfsPool final : public Pool {
     return open_folder(place_.uppers() / name / "data");
   }
 
-  Result<void> remove(const std::string& name) override {
+  using Pool::remove;
+  Result<void> remove(const std::string& name, UniqueFd mounts) override {
     WARREN_TRY(check_name(name));
     std::uint64_t id = 0;
     if (quota_ != linux_::QuotaMode::kNone)
       if (const auto known = id_of(name)) id = *known;
-    WARREN_TRY(sweeper_->take(place_.uppers() / name, name));
+    WARREN_TRY(sweeper_->take(place_.uppers() / name, name, std::move(mounts)));
     if (id != 0) stale_groups_.push_back({.id = id, .upper = name});
     return {};
   }

@@ -43,9 +43,10 @@ class PlainPool final : public Pool {
     return open_folder(place_.uppers() / name / "data");
   }
 
-  Result<void> remove(const std::string& name) override {
+  using Pool::remove;
+  Result<void> remove(const std::string& name, UniqueFd mounts) override {
     WARREN_TRY(check_name(name));
-    return sweeper_->take(place_.uppers() / name, name);
+    return sweeper_->take(place_.uppers() / name, name, std::move(mounts));
   }
 
   Result<std::uint64_t> used_bytes(const std::string&) const override { return 0; }

@@ -88,6 +88,9 @@ struct Sandbox {
   pid_t pid = -1;                                                  // of process 1, until it is reaped
   std::shared_ptr<boost::asio::posix::stream_descriptor> process;  // its pidfd
   UniqueFd control;
+  // While it ends: its mount namespace, which goes with whoever lets go of it last. That takes
+  // the kernel milliseconds, and is left to the process that removes its upper.
+  UniqueFd mounts;
   // Of a shell, which waits for its upper: where it hears of it, and its user namespace.
   UniqueFd lead;
   UniqueFd ids;

@@ -1,5 +1,6 @@
 #include "runtime/namespace/start.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/close_range.h>
 #include <sys/mount.h>
@@ -28,6 +29,9 @@ namespace {
 
 // Where a create that the kernel's memory pressure meets should look first.
 constexpr const char* kOomScoreAdj = "500";
+
+// Of what is said on the lead.
+constexpr std::size_t kLongest = 4096;
 
 constexpr linux_::MountAttributes kLayer = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID;
 
@@ -131,8 +135,25 @@ Result<void> give_upper(int lead, int user_namespace, const std::filesystem::pat
   return linux_::send_packet(lead, "U", descriptors);
 }
 
+Task<Result<void>> await_shell(int lead, Clock::time_point deadline) {
+  const Executor executor = co_await boost::asio::this_coro::executor;
+  std::shared_ptr<boost::asio::posix::stream_descriptor> socket;
+  while (true) {
+    const auto packet = linux_::receive_packet(lead, kLongest);
+    if (!packet) co_return fail(packet.error());
+    if (const auto& said = *packet) {
+      if (said->bytes == birth::kShell) co_return Result<void>{};
+      co_return fail(ErrorKind::kInternal, said->bytes);
+    }
+    // As a rule it has said so long ago.
+    if (!socket)
+      socket = std::make_shared<boost::asio::posix::stream_descriptor>(executor, ::fcntl(lead, F_DUPFD_CLOEXEC, 0));
+    const bool ready = co_await wait_readable(socket, deadline);
+    if (!ready) co_return fail(ErrorKind::kTimeout, "the sandbox did not start in time");
+  }
+}
+
 Task<Result<void>> await_agent(UniqueFd lead, Clock::time_point deadline) {
-  constexpr std::size_t kLongest = 4096;
   const Executor executor = co_await boost::asio::this_coro::executor;
   const auto socket = std::make_shared<boost::asio::posix::stream_descriptor>(executor, lead.release());
   while (true) {
@@ -142,7 +163,7 @@ Task<Result<void>> await_agent(UniqueFd lead, Clock::time_point deadline) {
     // It closed on execve.
     if (!packet && packet.error().kind() == ErrorKind::kUnavailable) co_return Result<void>{};
     if (!packet) co_return fail(packet.error());
-    if (const auto& said = *packet) co_return fail(ErrorKind::kInternal, said->bytes);
+    if (const auto& said = *packet; said && said->bytes != birth::kShell) co_return fail(ErrorKind::kInternal, said->bytes);
   }
 }
 

@@ -43,6 +43,9 @@ Result<StartedProcess> start_process(const StartPlan& plan);
 // its files. Returns its user namespace.
 Result<UniqueFd> let_begin(const StartedProcess& process, const StartPlan& plan);
 
+// Until it is a shell, or says why it is none. kTimeout at `deadline`.
+Task<Result<void>> await_shell(int lead, Clock::time_point deadline);
+
 // Gives a shell its upper layer, with which it goes on to become the agent.
 Result<void> give_upper(int lead, int user_namespace, const std::filesystem::path& upper);
 

@@ -1,15 +1,17 @@
 #include "runtime/namespace/sweeper.h"
 
-#include <sys/socket.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include "base/log.h"
+#include "linux/packets.h"
 #include "runtime/namespace/helper_process.h"
 #include "runtime/namespace/pool_kinds.h"
 
@@ -33,7 +35,7 @@ Sweeper::~Sweeper() {
 }
 
 Result<void> Sweeper::spawn() {
-  auto process = HelperProcess::start("warren-sweeper", linux_::SocketKind::kStream, [this](int wakes) { run(wakes); });
+  auto process = HelperProcess::start("warren-sweeper", linux_::SocketKind::kPacket, [this](int wakes) { run(wakes); });
   if (!process) return fail(std::move(process.error()));
   waker_ = std::move(process->socket);
   child_ = process->pid;
@@ -41,13 +43,17 @@ Result<void> Sweeper::spawn() {
 }
 
 void Sweeper::run(int wakes) const {
-  std::array<char, 4096> bytes;
-  ssize_t got = 0;
-  do {
+  while (true) {
     sweep();
-    got = ::recv(wakes, bytes.data(), bytes.size(), 0);
-  } while (got > 0 || (got < 0 && errno == EINTR));
-  sweep();
+    pollfd ready{.fd = wakes, .events = POLLIN, .revents = 0};
+    if (::poll(&ready, 1, -1) < 0) continue;
+    // What comes with the packets is let go of here. All that wait, before it goes on.
+    while (true) {
+      const auto packet = linux_::receive_packet(wakes, 1);
+      if (!packet) return sweep();
+      if (!packet->has_value()) break;
+    }
+  }
 }
 
 void Sweeper::sweep() const {
@@ -56,22 +62,22 @@ void Sweeper::sweep() const {
       log::warn("upper {} is not removed yet: {}", name, removed.error().message());
 }
 
-Result<void> Sweeper::take(const std::filesystem::path& from, const std::string& name) {
+Result<void> Sweeper::take(const std::filesystem::path& from, const std::string& name, UniqueFd mounts) {
   if (::rename(from.c_str(), (folder_ / name).c_str()) < 0) {
-    if (errno == ENOENT) return {};
-    return fail_errno("move upper " + name);
+    if (errno != ENOENT) return fail_errno("move upper " + name);
+    if (!mounts) return {};
   }
-  wake();
+  wake(std::move(mounts));
   return {};
 }
 
 bool Sweeper::holds(const std::string& name) const { return ::access((folder_ / name).c_str(), F_OK) == 0; }
 
-void Sweeper::wake() {
+void Sweeper::wake(UniqueFd mounts) {
   // A socket that is full wakes it as well; without a child, tend() makes one.
-  const char byte = 0;
-  if (::send(waker_.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN)
-    log::debug("{}", Error::from_errno("wake the sweeper").message());
+  const std::array descriptors{mounts.get()};
+  const auto sent = linux_::send_packet(waker_.get(), "W", std::span(descriptors).first(mounts ? 1 : 0));
+  if (!sent && sent.error().kind() != ErrorKind::kLimited) log::debug("the sweeper: {}", sent.error().message());
 }
 
 void Sweeper::tend() {
@@ -81,7 +87,7 @@ void Sweeper::tend() {
   }
   if (child_ < 0)
     if (const auto spawned = spawn(); !spawned) log::warn("{}", spawned.error().message());
-  if (!pool::names_in(folder_).empty()) wake();
+  if (!pool::names_in(folder_).empty()) wake({});
 }
 
 }  // namespace warren::runtime

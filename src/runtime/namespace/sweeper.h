@@ -29,8 +29,9 @@ class Sweeper {
   Sweeper& operator=(const Sweeper&) = delete;
 
   // Moves `from` into the folder as `name`: it is out of sight at once. One that is not
-  // there is no failure. Both must be on one file system.
-  Result<void> take(const std::filesystem::path& from, const std::string& name);
+  // there is no failure. Both must be on one file system. The child lets go of the mount
+  // namespace `mounts`, if there is one, before it removes anything.
+  Result<void> take(const std::filesystem::path& from, const std::string& name, UniqueFd mounts);
 
   // Whether an entry of that name is still to be removed.
   bool holds(const std::string& name) const;
@@ -43,12 +44,12 @@ class Sweeper {
   Result<void> spawn();
   void sweep() const;
   void run(int wakes) const;
-  void wake();
+  void wake(UniqueFd mounts);
 
   std::filesystem::path folder_;
   Remove remove_;
   pid_t child_ = -1;
-  UniqueFd waker_;  // a byte: there is something; its end: there will be nothing more
+  UniqueFd waker_;  // a packet: there is something; its end: there will be nothing more
 };
 
 }  // namespace warren::runtime

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "linux/namespaces.h"
 
 namespace warren::runtime {
 namespace {
@@ -41,6 +42,7 @@ void TearDown::kill(Sandbox& sandbox) {
   sandbox.control.reset();
   sandbox.lead.reset();
   if (!sandbox.process || sandbox.ended.is_set()) return;
+  if (auto mounts = linux_::open_namespace(sandbox.pid, "mnt"); mounts) sandbox.mounts = std::move(*mounts);
   // The end of process 1 ends its whole PID namespace.
   if (const auto sent = linux_::send_signal(sandbox.process->native_handle(), SIGKILL); !sent)
     log::error("sandbox {}: {}", sandbox.id, sent.error().message());
@@ -81,8 +83,8 @@ Result<void> TearDown::remove(Sandbox& sandbox, Clock::time_point deadline) {
     note(std::move(removed));
   }
   sandbox.steps.finished("remove cgroup");
-  if (sandbox.has_upper) {
-    auto removed = sources_.pool.remove(sandbox.machine);
+  if (sandbox.has_upper || sandbox.mounts) {
+    auto removed = sources_.pool.remove(sandbox.machine, std::move(sandbox.mounts));
     sandbox.has_upper = !removed;
     note(std::move(removed));
   }

@@ -111,6 +111,8 @@ class Cgroups {
   virtual std::vector<pid_t> processes(const std::string& group) const = 0;
 
   virtual Result<CgroupUse> use(const std::string& group) const = 0;
+  // What the group has written to files and no disk has yet, in bytes.
+  virtual Result<std::uint64_t> unwritten_bytes(const std::string& group) const = 0;
 
   // Names of the groups right below.
   virtual std::vector<std::string> children(const std::string& group) const = 0;

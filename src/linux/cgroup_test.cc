@@ -110,6 +110,19 @@ TEST_F(FakeTree, Version1ReadsUse) {
   EXPECT_EQ(use->oom_kills, 3U);
 }
 
+TEST_F(FakeTree, BothVersionsKnowWhatIsNotWrittenOut) {
+  put("memory/w/memory.stat", "cache 1\ndirty 4096\nwriteback 8192\ntotal_dirty 5\ntotal_writeback 6\n");
+  const auto old = v1()->unwritten_bytes("w");
+  ASSERT_TRUE(old);
+  EXPECT_EQ(*old, 12288U);
+  put("cgroup.controllers", "cpu memory pids\n");
+  put("cgroup.subtree_control", "");
+  put("w/memory.stat", "anon 1\nfile_dirty 4096\nfile_writeback 1\n");
+  const auto now = (*v2())->unwritten_bytes("w");
+  ASSERT_TRUE(now);
+  EXPECT_EQ(*now, 4097U);
+}
+
 TEST_F(FakeTree, Version1MakesAndRemovesTheGroupInEveryHierarchy) {
   const auto cgroups = v1();
   ASSERT_TRUE(cgroups->make("w/account/box"));

@@ -136,6 +136,12 @@ class V1 final : public Cgroups {
                      .oom_kills = value_of(*kills, "oom_kill")};
   }
 
+  Result<std::uint64_t> unwritten_bytes(const std::string& group) const override {
+    const auto stat = read_text(folder("memory", group) + "/memory.stat");
+    if (!stat) return fail(stat.error());
+    return value_of(*stat, "dirty") + value_of(*stat, "writeback");
+  }
+
   std::vector<std::string> children(const std::string& group) const override {
     std::set<std::string> all;
     for (const auto& root : roots_)

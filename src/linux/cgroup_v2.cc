@@ -127,6 +127,12 @@ class V2 final : public Cgroups {
                      .oom_kills = value_of(*kills, "oom_kill")};
   }
 
+  Result<std::uint64_t> unwritten_bytes(const std::string& group) const override {
+    const auto stat = read_text(path(group) + "/memory.stat");
+    if (!stat) return fail(stat.error());
+    return value_of(*stat, "file_dirty") + value_of(*stat, "file_writeback");
+  }
+
   std::vector<std::string> children(const std::string& group) const override {
     return folders_in(path(group));
   }

@@ -166,6 +166,8 @@ class NamespaceDriver final : public Driver {
   struct Copied;
   struct ForkChild;
   Task<Result<void>> fork_all(std::shared_ptr<Sandbox> parent, std::vector<SandboxSpec> specs);
+  // A snapshot writes out first what is not written yet: much of it, while the parent still runs.
+  Task<void> write_out(std::shared_ptr<Sandbox> parent);
   Task<Result<std::shared_ptr<Copied>>> copy(std::shared_ptr<Sandbox> parent,
                                              std::vector<std::shared_ptr<ForkChild>> children);
   // Waits for what needs the parent to stand still.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/log.h"
 #include "runtime/namespace/namespace_driver.h"
 #include "runtime/namespace/runners.h"
 #include "runtime/namespace/sandbox.h"
@@ -101,6 +102,8 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent, st
     if (!outcome) break;
   }
   if (outcome) {
+    auto writing = write_out(parent);
+    co_await std::move(writing);
     auto copying = copy(parent, children);
     auto copied = co_await std::move(copying);
     if (copied) {
@@ -131,6 +134,18 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent, st
   Error error = std::move(outcome.error());
   for (const auto& child : children) error = co_await abandon(child->sandbox, std::move(error));
   co_return fail(std::move(error).in("fork sandbox"));
+}
+
+Task<void> NamespaceDriver::write_out(std::shared_ptr<Sandbox> parent) {
+  // Of which no snapshot takes long.
+  constexpr std::uint64_t kLittle = 4ULL << 20;
+  if (!pool_->has_snapshots()) co_return;
+  const auto unwritten = cgroups_->unwritten_bytes(cgroup_of(*parent));
+  if (!unwritten || *unwritten <= kLittle) co_return;
+  const std::string name = new_sandbox_id();
+  const auto thrown_away = pool_->copy(parent->machine, {{.name = name}}, 1).front();
+  co_await thrown_away->done.wait(Clock::time_point::max());
+  if (const auto removed = pool_->remove(name); !removed) log::warn("upper {}: {}", name, removed.error().message());
 }
 
 Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(

@@ -59,6 +59,9 @@ class Pool {
   virtual std::vector<std::shared_ptr<UpperCopy>> copy(const std::string& from, std::vector<NewUpper> copies,
                                                        std::size_t direct) = 0;
 
+  // Whether a copy costs the same however much there is, once it is written out.
+  virtual bool has_snapshots() const = 0;
+
   // Where an upper's folder is.
   virtual std::filesystem::path path_of(const std::string& name) const = 0;
 

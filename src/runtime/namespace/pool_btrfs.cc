@@ -63,6 +63,7 @@ class BtrfsPool final : public Pool {
                                                std::size_t direct) override {
     return copier_->copy(from, std::move(copies), direct);
   }
+  bool has_snapshots() const override { return true; }
   fs::path path_of(const std::string& name) const override { return place_.uppers() / name; }
 
   Result<UniqueFd> open_files(const std::string& name) const override {

@@ -112,7 +112,7 @@ Section storage_section(Config& config) {
   return {
       {"templates_dir",
        text([&](const std::string& value) { return set_absolute(config.templates_dir, value); })},
-      {"pool_gib", integer(1, 1 << 20,
+      {"pool_gib", integer(0, 1 << 20,
                            [&](std::int64_t value) {
                              config.pool_bytes = static_cast<std::uint64_t>(value) * 1024U * kMiB;
                            })},

@@ -88,6 +88,17 @@ TEST(Packets, OneOverTheLimitIsRefusedAndLeaksNothing) {
   EXPECT_EQ(receive_packet(ends->second.get(), 100).error().kind(), ErrorKind::kTooLarge);
 }
 
+TEST(Packets, WhatAPeerHasSentOutlivesIt) {
+  auto ends = socket_pair(SocketKind::kPacket);
+  ASSERT_TRUE(send_packet(ends->first.get(), "unread"));
+  ASSERT_TRUE(send_packet(ends->second.get(), "last words"));
+  ends->second.reset();
+  const auto packet = receive_packet(ends->first.get(), 100);
+  ASSERT_TRUE(packet && *packet);
+  EXPECT_EQ((*packet)->bytes, "last words");
+  EXPECT_EQ(receive_packet(ends->first.get(), 100).error().kind(), ErrorKind::kUnavailable);
+}
+
 TEST(Packets, AGoneOrSlowPeerIsTold) {
   auto ends = socket_pair(SocketKind::kPacket);
   Result<void> sent;

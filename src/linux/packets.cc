@@ -115,10 +115,10 @@ Result<std::optional<Packet>> receive_packet(int socket, std::size_t limit) {
   message.msg_controllen = control.size();
   while (true) {
     const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < 0 && errno == EINTR) continue;
+    // A peer that ended with something unread: said once, before what it had sent.
+    if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
-    if (got < 0 && errno != ECONNRESET) return fail_errno("recvmsg");
-    if (got < 0) return fail(ErrorKind::kUnavailable, "the peer is gone");
+    if (got < 0) return fail_errno("recvmsg");
     packet.descriptors = take_descriptors(message);
     if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
       return fail(ErrorKind::kTooLarge, "a packet over the limit");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <boost/asio/as_tuple.hpp>
@@ -225,9 +226,12 @@ Result<linux_::CgroupEntry> NamespaceDriver::prepare(Sandbox& sandbox, const San
 }
 
 Task<Result<void>> NamespaceDriver::furnish(std::shared_ptr<Sandbox> sandbox, fs::path upper) {
-  WARREN_TRY_CO(give_upper(sandbox->lead.get(), sandbox->ids.get(), upper));
+  auto given = give_upper(sandbox->lead.get(), sandbox->ids.get(), upper);
   sandbox->ids.reset();
+  // One that has failed already says why; any other ends when nothing can come any more.
+  if (!given) ::shutdown(sandbox->lead.get(), SHUT_WR);
   auto begun = co_await await_agent(std::move(sandbox->lead), Clock::now() + options_.deadline);
+  if (begun) begun = std::move(given);
   sandbox->steps.finished("inside");
   if (sandbox->phase == Sandbox::Phase::kEnding)
     co_return fail(ErrorKind::kConflict, "it was destroyed while it was being made");

@@ -7,8 +7,10 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <bit>
 #include <cerrno>
+#include <cstring>
 
 namespace warren::linux_ {
 namespace {
@@ -31,6 +33,11 @@ Result<__ptrace_syscall_info> call_info(pid_t pid) {
 }
 
 constexpr std::size_t kMaskBytes = 8;
+
+// Of the code that is brought: the gadget at its beginning, then that of batches.
+constexpr std::uint64_t kCodePage = 4096;
+constexpr std::uint64_t kBatchOffset = 16;
+constexpr std::size_t kMostBatchCode = 64;
 
 // Whether a call answered a negative errno.
 bool is_failure(std::int64_t answer) {
@@ -133,37 +140,53 @@ Result<pid_t> Injection::clone(const SystemCall& call) {
   return fail(answer ? std::move(stop.error()) : std::move(answer.error()));
 }
 
-Result<void> Injection::batch(std::string_view name, std::span<const SystemCall> calls, std::uint64_t page) {
-  constexpr std::size_t kPage = 4096;
-  constexpr std::size_t kTable = 64;
-  static_assert(kTable % sizeof(std::uint64_t) == 0);
-  if (batch_code().size() > kTable || kTable + calls.size() * kBatchWords * sizeof(std::uint64_t) > kPage)
+Result<std::uint64_t> Injection::bring_code() {
+  constexpr std::uint64_t kNoFile = ~std::uint64_t{0};
+  const auto mapped = this->call(
+      "mmap", {.number = SYS_mmap,
+               .arguments = {0, kCodePage, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}});
+  if (!mapped) return fail(mapped.error());
+  const auto code = static_cast<std::uint64_t>(*mapped);
+  std::array<std::uint64_t, (kBatchOffset + kMostBatchCode) / sizeof(std::uint64_t)> words{};
+  const auto bytes = std::as_writable_bytes(std::span(words));
+  std::memcpy(bytes.data(), call_instruction().data(), call_instruction().size());
+  std::memcpy(bytes.data() + kBatchOffset, batch_code().data(), batch_code().size());
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (trace(PTRACE_POKETEXT, pid_, code + i * sizeof words[0], words[i]) < 0) return fail_errno("PTRACE_POKETEXT");
+  gadget_ = code;
+  return code;
+}
+
+Result<void> Injection::take_code_away() {
+  const auto gone = this->call("munmap", {.number = SYS_munmap, .arguments = {gadget_, kCodePage, 0, 0, 0, 0}});
+  if (!gone) return fail(gone.error());
+  return {};
+}
+
+Result<void> Injection::batch(std::string_view name, std::span<const SystemCall> calls, std::uint64_t table) {
+  if (calls.size() * kBatchWords * sizeof(std::uint64_t) > kCodePage)
     return fail(ErrorKind::kInternal, "a batch that is too long");
-  std::vector<std::uint64_t> table;
+  std::vector<std::uint64_t> entries;
   for (const auto& call : calls) {
-    table.push_back(static_cast<std::uint64_t>(call.number));
-    table.insert(table.end(), call.arguments.begin(), call.arguments.end());
+    entries.push_back(static_cast<std::uint64_t>(call.number));
+    entries.insert(entries.end(), call.arguments.begin(), call.arguments.end());
   }
-  const std::span<char> words(reinterpret_cast<char*>(table.data()), table.size() * sizeof table[0]);
-  WARREN_TRY(write_memory(pid_, page, batch_code()));
-  WARREN_TRY(write_memory(pid_, page + kTable, words));
-  const auto executable = this->call(
-      name, {.number = SYS_mprotect, .arguments = {page, kPage, PROT_READ | PROT_WRITE | PROT_EXEC, 0, 0, 0}});
-  if (!executable) return fail(executable.error());
+  const std::span<char> words(reinterpret_cast<char*>(entries.data()), entries.size() * sizeof entries[0]);
+  WARREN_TRY(write_memory(pid_, table, words));
+  const std::uint64_t code = gadget_ + kBatchOffset;
   Registers registers = saved_;
-  registers.set_batch(page, page + kTable, calls.size());
+  registers.set_batch(code, table, calls.size());
   WARREN_TRY(registers.write(pid_));
   if (trace(PTRACE_CONT, pid_, nullptr, nullptr) < 0) return fail_errno("PTRACE_CONT");
   const auto stop = wait_for_stop(pid_, *limit_);
   if (!stop) return give_up(name, stop.error().message());
   const auto reached = Registers::read(pid_);
   if (!reached) return fail(reached.error());
-  if (stop->signal != SIGTRAP || stop->event != 0 ||
-      reached->instruction_pointer() != page + batch_code().size())
+  if (stop->signal != SIGTRAP || stop->event != 0 || reached->instruction_pointer() != code + batch_code().size())
     return give_up(name, "did something else");
-  WARREN_TRY(read_memory(pid_, page + kTable, words));
+  WARREN_TRY(read_memory(pid_, table, words));
   for (std::size_t i = 0; i < calls.size(); ++i)
-    if (const auto answer = static_cast<std::int64_t>(table[i * kBatchWords]); is_failure(answer))
+    if (const auto answer = static_cast<std::int64_t>(entries[i * kBatchWords]); is_failure(answer))
       return fail(Error::from_errno(name, static_cast<int>(-answer)));
   return {};
 }

@@ -52,6 +52,11 @@ Result<void> set_signal_mask(pid_t pid, std::uint64_t mask);
 // Makes a stopped tracee take calls, each checked at its entry by number, arguments,
 // architecture and instruction; a tracee that is about to do anything else is killed
 // before it does. `gadget` is the address of a call instruction in its memory.
+//
+// What lies at the gadget is looked at by nobody: where the memory is hostile, code of its own may
+// run there before the call, change memory, and then make the right call all the same. So the
+// first call there is to bring_code(), after which nothing of the tracee's is executed any more;
+// only then may anything that matters lie in its memory.
 class Injection {
  public:
   // The registers as they are now stay those of the tracee when all is over.
@@ -64,11 +69,17 @@ class Injection {
   // A clone(2): the new process, traced as this one is and stopped before its first
   // instruction.
   Result<pid_t> clone(const SystemCall& call);
+  // Gives the tracee a page of code of ours, which nothing may write to but a tracer, to be the
+  // gadget from then on. Returns its address: that of a gadget for whoever shares the memory or
+  // has a copy.
+  Result<std::uint64_t> bring_code();
+  // Takes it away again, as the last call.
+  Result<void> take_code_away();
   // Has the tracee make all of them by itself, the checks at their entries spared: for one that
-  // has no more rights than what it could be tricked into using. `page` is a page of its memory,
-  // written here, that nobody else can write to; the code that makes the calls stays there,
-  // executable. The first that fails is the failure of `name`.
-  Result<void> batch(std::string_view name, std::span<const SystemCall> calls, std::uint64_t page);
+  // has no more rights than what it could be tricked into using. The gadget is brought code;
+  // `table` is a page of memory that nobody else can write to meanwhile. The first that fails is
+  // the failure of `name`.
+  Result<void> batch(std::string_view name, std::span<const SystemCall> calls, std::uint64_t table);
   // Gives the tracee its registers back. It stays stopped.
   Result<void> end();
 

@@ -1,10 +1,14 @@
 #include "runtime/namespace/twin/inspection.h"
 
 #include <fmt/format.h>
+#include <sys/ptrace.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <string>
+#include <vector>
 
 #include "linux/capabilities.h"
 #include "linux/text_file.h"
@@ -20,6 +24,25 @@ Result<std::string> link(pid_t pid, std::string_view name) {
   const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
   if (length < 0) return fail_errno("readlink " + path);
   return std::string(target.data(), static_cast<std::size_t>(length));
+}
+
+// Whether its filters are these, where the kernel shows them (CONFIG_CHECKPOINT_RESTORE).
+Result<void> compare_filters(pid_t runner, const linux_::SeccompFilter& wanted) {
+  for (std::size_t i = 0; i < wanted.programs().size(); ++i) {
+    const auto& program = wanted.programs()[i];
+    const auto get = [&](sock_filter* into) {
+      return ::ptrace(static_cast<__ptrace_request>(PTRACE_SECCOMP_GET_FILTER), runner, i, into);
+    };
+    const long length = get(nullptr);
+    if (length < 0 && (errno == EINVAL || errno == EIO || errno == EACCES)) return {};
+    if (length < 0) return fail_errno("PTRACE_SECCOMP_GET_FILTER");
+    std::vector<sock_filter> found(static_cast<std::size_t>(length));
+    if (get(found.data()) != length) return fail_errno("PTRACE_SECCOMP_GET_FILTER");
+    if (found.size() != program.size() ||
+        std::memcmp(found.data(), program.data(), program.size() * sizeof(sock_filter)) != 0)
+      return fail(ErrorKind::kInternal, "a new runner has another filter");
+  }
+  return {};
 }
 
 std::string_view field(std::string_view status, std::string_view key) {
@@ -56,6 +79,7 @@ Result<void> inspect_runner(pid_t runner, const Berth& berth) {
   const auto filters = field(*status, "Seccomp_filters");
   if (!filters.empty() && filters != std::to_string(berth.filter->programs().size()))
     return fail(ErrorKind::kInternal, fmt::format("a new runner has {} filters", filters));
+  WARREN_TRY(compare_filters(runner, *berth.filter));
   const auto its_groups = linux_::read_text(fmt::format("/proc/{}/cgroup", runner));
   const auto groups = linux_::read_text(fmt::format("/proc/{}/cgroup", berth.process_one));
   if (!its_groups || !groups || *its_groups != *groups)

@@ -71,7 +71,7 @@ struct Arguments {
   std::uint64_t capability_header = 0;
   std::uint64_t capability_data = 0;
   std::vector<std::uint64_t> programs;
-  std::uint64_t batch = 0;  // a page for linux_::Injection::batch()
+  std::uint64_t batch = 0;  // a page for the table of linux_::Injection::batch()
 };
 
 Arguments lay_out(Scratch& scratch, const Berth& berth) {
@@ -243,11 +243,14 @@ Result<void> join_cgroups(Injection& keeper, std::span<const UniqueFd> files) {
   return do_call(keeper, "munmap", SYS_munmap, {*address, kBytes});
 }
 
-Result<Boarded> board_runner(Injection& keeper, std::uint64_t gadget, const Berth& berth,
-                             const linux_::WaitLimit& limit) {
+Result<Boarded> board_runner(Injection& keeper, const Berth& berth, const linux_::WaitLimit& limit) {
+  // First of all, see linux_::Injection.
+  const auto code = keeper.bring_code();
+  if (!code) return fail(code.error());
   const auto mapped = map_scratch(keeper, kScratchBytes);
   if (!mapped) return fail(mapped.error());
   Boarded boarded;
+  boarded.code = *code;
   boarded.scratch = *mapped;
   Scratch scratch(*mapped);
   const Arguments arguments = lay_out(scratch, berth);
@@ -265,7 +268,7 @@ Result<Boarded> board_runner(Injection& keeper, std::uint64_t gadget, const Bert
   if (!pid) return fail(pid.error());
   boarded.runner = *pid;
   const auto aboard = [&]() -> Result<void> {
-    auto runner = Injection::begin(boarded.runner, gadget, limit);
+    auto runner = Injection::begin(boarded.runner, boarded.code, limit);
     if (!runner) return fail(runner.error());
     const auto mounts = board(*runner, boarded.target, berth, arguments);
     if (!mounts) return fail(mounts.error());
@@ -278,22 +281,23 @@ Result<Boarded> board_runner(Injection& keeper, std::uint64_t gadget, const Bert
   return fail(Error(aboard.error()).in("board a runner"));
 }
 
-Result<void> settle_runner(Injection& keeper, std::uint64_t gadget, const Boarded& boarded, const Berth& berth,
-                           const Birth& birth, const linux_::WaitLimit& limit) {
+Result<void> settle_runner(Injection& keeper, const Boarded& boarded, const Berth& berth, const Birth& birth,
+                           const linux_::WaitLimit& limit) {
   const auto settled = [&]() -> Result<void> {
     Scratch scratch(boarded.scratch);
     const Arguments arguments = lay_out(scratch, berth);
-    auto runner = Injection::begin(boarded.runner, gadget, limit);
+    auto runner = Injection::begin(boarded.runner, boarded.code, limit);
     if (!runner) return fail(runner.error());
     WARREN_TRY(enter(*runner, boarded.mounts, berth, arguments));
     WARREN_TRY(join_the_running(*runner, berth, arguments));
     WARREN_TRY(tell_addresses(*runner, birth));
     WARREN_TRY(do_call(keeper, "close", SYS_close, {boarded.target}));
     WARREN_TRY(do_call(keeper, "munmap", SYS_munmap, {boarded.scratch, kScratchBytes}));
-    // Last of all: from here on it may be touched from inside, and has nothing left that
-    // could be taken.
+    WARREN_TRY(inspect_runner(boarded.runner, berth));
+    // Its last call: from here on it may be touched from inside, and has nothing left that
+    // could be taken. The keeper's last one points to nothing.
     WARREN_TRY(do_call(*runner, "PR_SET_DUMPABLE", SYS_prctl, {PR_SET_DUMPABLE, 1, 0, 0, 0}));
-    return inspect_runner(boarded.runner, berth);
+    return keeper.take_code_away();
   }();
   if (settled) return {};
   end_held(boarded.runner);

@@ -24,13 +24,14 @@ struct Birth {
   std::uint32_t rseq_signature = 0;
 };
 
-// Writes "0" to each of the files, which are ours.
+// Writes "0" to each of the files, which are ours. The keeper has been brought code.
 Result<void> join_cgroups(linux_::Injection& keeper, std::span<const UniqueFd> files);
 
 // A new runner that exists in the sandbox already, stopped before its first instruction, and has
 // everything there but files. It has rights still, so nothing that could hurt it may run there.
 struct Boarded {
   pid_t runner = -1;
+  std::uint64_t code = 0;     // the gadget that was brought (linux_::Injection::bring_code())
   std::uint64_t scratch = 0;  // memory for the arguments of calls
   std::uint64_t target = 0;   // the keeper's descriptor of the sandbox
   std::uint64_t mounts = 0;   // the runner's of the sandbox's mount namespace
@@ -38,11 +39,11 @@ struct Boarded {
 
 // The keeper must be stopped and have nobody else in its memory. On failure no process is
 // left but the keeper, which is of no more use.
-Result<Boarded> board_runner(linux_::Injection& keeper, std::uint64_t gadget, const Berth& berth,
-                             const linux_::WaitLimit& limit);
+Result<Boarded> board_runner(linux_::Injection& keeper, const Berth& berth, const linux_::WaitLimit& limit);
 // The rest, when the sandbox has its root: the runner, still stopped, has been looked at from
-// outside then. On failure as above.
-Result<void> settle_runner(linux_::Injection& keeper, std::uint64_t gadget, const Boarded& boarded,
-                           const Berth& berth, const Birth& birth, const linux_::WaitLimit& limit);
+// outside then. The keeper's injection begins at the gadget that was brought, which is gone
+// afterwards. On failure as above.
+Result<void> settle_runner(linux_::Injection& keeper, const Boarded& boarded, const Berth& berth,
+                           const Birth& birth, const linux_::WaitLimit& limit);
 
 }  // namespace warren::runtime

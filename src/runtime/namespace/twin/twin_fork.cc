@@ -55,9 +55,9 @@ Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const l
   auto booted = [&]() -> Result<Twin> {
     auto injection = Injection::begin(keeper->pid, keeper->gadget, limit);
     if (!injection) return fail(injection.error());
-    const auto boarded = board_runner(*injection, keeper->gadget, berth, limit);
+    const auto boarded = board_runner(*injection, berth, limit);
     if (!boarded) return fail(boarded.error());
-    WARREN_TRY(settle_runner(*injection, keeper->gadget, *boarded, berth, {}, limit));
+    WARREN_TRY(settle_runner(*injection, *boarded, berth, {}, limit));
     runner = boarded->runner;
     WARREN_TRY(injection->end());
     WARREN_TRY(keeper->entry.write(runner));
@@ -166,19 +166,25 @@ Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const 
   here.bring(point.keeper);
   auto old_keeper = Injection::begin(point.keeper, point.gadget, limit);
   if (!old_keeper) return fail(old_keeper.error());
-  WARREN_TRY(join_cgroups(*old_keeper, terms.charged));
-  const auto keeper =
-      old_keeper->clone({.number = SYS_clone, .arguments = {SIGCHLD | CLONE_PARENT, 0, 0, 0, 0, 0}});
+  const auto code = old_keeper->bring_code();
+  if (!code) return fail(code.error());
+  auto keeper = [&]() -> Result<pid_t> {
+    WARREN_TRY(join_cgroups(*old_keeper, terms.charged));
+    return old_keeper->clone({.number = SYS_clone, .arguments = {SIGCHLD | CLONE_PARENT, 0, 0, 0, 0, 0}});
+  }();
   const auto restored = [&]() -> Result<void> {
     WARREN_TRY(join_cgroups(*old_keeper, terms.home));
+    WARREN_TRY(old_keeper->take_code_away());
     return old_keeper->end();
   }();
   if (!keeper) return fail(Error(keeper.error()).in("copy a session"));
   auto cut = [&]() -> Result<void> {
     WARREN_TRY(restored);
-    auto injection = Injection::begin(*keeper, point.gadget, limit);
+    // It has a copy of the code too.
+    auto injection = Injection::begin(*keeper, *code, limit);
     if (!injection) return fail(injection.error());
     WARREN_TRY(cut_shared_mappings(*injection));
+    WARREN_TRY(injection->take_code_away());
     return injection->end();
   }();
   if (cut) return *keeper;
@@ -204,7 +210,7 @@ Result<Boarding> board_copy(pid_t keeper, const ForkPoint& point, const Berth& b
   auto boarded = [&]() -> Result<Boarded> {
     auto injection = Injection::begin(keeper, point.gadget, limit);
     if (!injection) return fail(injection.error());
-    auto aboard = board_runner(*injection, point.gadget, berth, limit);
+    auto aboard = board_runner(*injection, berth, limit);
     if (!aboard) return aboard;
     if (const auto ended = injection->end(); ended) return aboard;
     end_held(aboard->runner);
@@ -222,9 +228,9 @@ Result<Twin> Boarding::settle(const ForkPoint& point, const Berth& berth, const 
   here.bring(boarded_.runner);
   pid_t runner = -1;
   auto settled = [&]() -> Result<Twin> {
-    auto injection = Injection::begin(keeper, point.gadget, limit);
+    auto injection = Injection::begin(keeper, boarded_.code, limit);
     if (!injection) return fail(injection.error());
-    WARREN_TRY(settle_runner(*injection, point.gadget, boarded_, berth, point.birth, limit));
+    WARREN_TRY(settle_runner(*injection, boarded_, berth, point.birth, limit));
     runner = boarded_.runner;
     WARREN_TRY(injection->end());
     WARREN_TRY(linux_::set_affinity(runner, point.processors));

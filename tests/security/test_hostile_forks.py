@@ -311,6 +311,9 @@ def test_a_gadget_in_a_file_that_the_parent_writes_while_its_children_are_made(f
     for _ in range(6):
         for child in family.ask(hostile).children:
             assert child.bash_ok("grep -h CapEff /proc/self/status") == "CapEff:\t00000000a00405fb\n"
+            # Its session's own filter: no namespaces, and no io_uring (425).
+            assert child.python_ok("import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
+                                   "print(libc.unshare(0x10020000), libc.syscall(425, 0, 0, 0, 0, 0, 0), ctypes.get_errno())") == "-1 -1 38\n"
     family.recovers(hostile)
 
 

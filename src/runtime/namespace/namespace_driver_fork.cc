@@ -143,7 +143,7 @@ Task<void> NamespaceDriver::write_out(std::shared_ptr<Sandbox> parent) {
   const auto unwritten = cgroups_->unwritten_bytes(cgroup_of(*parent));
   if (!unwritten || *unwritten <= kLittle) co_return;
   const std::string name = new_sandbox_id();
-  const auto thrown_away = pool_->copy(parent->machine, {{.name = name}}, 1).front();
+  const auto thrown_away = pool_->copy(parent->machine, {{.name = name, .limit_bytes = 0, .hostname = {}}}, 1).front();
   co_await thrown_away->done.wait(Clock::time_point::max());
   if (const auto removed = pool_->remove(name); !removed) log::warn("upper {}: {}", name, removed.error().message());
 }

@@ -22,7 +22,7 @@ std::shared_ptr<Sandbox> NamespaceDriver::take_ready(const SandboxSpec& spec,
 
 std::shared_ptr<Sandbox> NamespaceDriver::take_shell(const SandboxSpec& spec,
                                                      const std::filesystem::path& template_root) {
-  const auto shell = stock_.take_shell(spec, template_root);
+  auto shell = stock_.take_shell(spec, template_root);
   if (!shell) return nullptr;
   rename(shell, spec.id);
   return shell;

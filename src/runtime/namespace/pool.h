@@ -28,7 +28,7 @@ struct PoolOptions {
 struct NewUpper {
   std::string name;
   std::uint64_t limit_bytes = 0;  // 0: no limit
-  std::string hostname{};         // of the sandbox that goes on in it; empty: it stays as it is
+  std::string hostname;           // of the sandbox that goes on in it; empty: it stays as it is
 };
 
 // What becomes of one.

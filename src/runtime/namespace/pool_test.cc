@@ -173,7 +173,7 @@ TEST_P(PoolOfEitherKind, CopiesAreOfTheMomentTheyWereOrderedIn) {
 
 TEST_P(PoolOfEitherKind, WhatCannotBeCopiedIsToldOfEachCopy) {
   open(GetParam());
-  const auto copies = pool_->copy("nothing", {{.name = "two"}, {.name = "three"}}, 1);
+  const auto copies = pool_->copy("nothing", {{.name = "two", .limit_bytes = 0, .hostname = {}}, {.name = "three", .limit_bytes = 0, .hostname = {}}}, 1);
   for (const auto& copy : copies) {
     wait_for(*copy);
     EXPECT_FALSE(copy->outcome);
@@ -186,13 +186,13 @@ TEST_P(PoolOfEitherKind, AKilledCopierIsReplaced) {
   const pid_t child = testing::child_of(::getpid(), "warren-copier");
   ASSERT_GT(child, 0);
   ASSERT_EQ(::kill(child, SIGSTOP), 0);
-  const auto lost = pool_->copy("one", {{.name = "two"}}, 1);
+  const auto lost = pool_->copy("one", {{.name = "two", .limit_bytes = 0, .hostname = {}}}, 1);
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   wait_for(*lost.front());
   EXPECT_FALSE(lost.front()->outcome);
   siginfo_t ended{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
-  const auto again = pool_->copy("one", {{.name = "two"}}, 1);
+  const auto again = pool_->copy("one", {{.name = "two", .limit_bytes = 0, .hostname = {}}}, 1);
   wait_for(*again.front());
   EXPECT_TRUE(again.front()->outcome) << again.front()->outcome.error().message();
 }

@@ -218,7 +218,8 @@ Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
   pack["keep_random"] = keep_random;
   runner->send(pack);
   const auto packed_by = Clock::now() + kPackPatience;
-  while (!fork_->packed && !runner->ended() && !stream->cancelled() && Clock::now() < packed_by)
+  while (!fork_->packed && !fork_->refused && !runner->ended() && !stream->cancelled() &&
+         Clock::now() < packed_by)
     co_await changed_.wait_until(packed_by);
   if (fork_->packed && !stream->cancelled()) {
     json::object holding;
@@ -226,21 +227,25 @@ Task<void> Python::run_fork(std::shared_ptr<Stream> stream, bool keep_random) {
     co_await stream->notice(holding);
     while (!fork_->begun && !runner->ended() && !stream->cancelled()) co_await changed_.wait();
   }
-  if (!fork_->begun && !runner->ended()) runner->send(operation("stay"));
+  if (!fork_->begun && !fork_->refused && !runner->ended()) runner->send(operation("stay"));
   // Once begun, it goes on until the runtime has let the process go; what then holds it up
   // is the user's.
   auto patience = Clock::time_point::max();
   while (fork_->begun && !fork_->done && !runner->ended()) {
-    if (stream->cancelled() && patience == Clock::time_point::max()) patience = Clock::now() + wire::kKillGrace;
+    if (stream->cancelled() && patience == Clock::time_point::max())
+      patience = Clock::now() + wire::kKillGrace;
     if (Clock::now() >= patience) runner->kill({});
     co_await changed_.wait_until(Clock::now() >= patience ? Clock::time_point::max() : patience);
   }
   stream->on_cancel = nullptr;
   const Fork fork = std::exchange(fork_, std::nullopt).value_or(Fork{});
+  if (fork.refused)
+    co_return stream->close(
+        Error(ErrorKind::kConflict, "the Python session cannot be forked: " + *fork.refused));
   if (!fork.packed && !runner->ended() && !stream->cancelled())
-    co_return stream->close(Error(ErrorKind::kTimeout, "the Python session did not get ready for its fork in time"));
-  if (!fork.begun && !runner->ended())
-    co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
+    co_return stream->close(
+        Error(ErrorKind::kTimeout, "the Python session did not get ready for its fork in time"));
+  if (!fork.begun && !runner->ended()) co_return stream->close(Error(ErrorKind::kCancelled, "cancelled"));
   if (!fork.packed || !fork.done)
     co_return stream->close(Error(ErrorKind::kConflict, "the Python session ended while it was forked"));
   json::object result;
@@ -410,6 +415,11 @@ Task<void> Python::on_message(json::object message) {
   }
   if (name == "packed" && fork_ && !fork_->packed) {
     fork_->packed = std::move(message);
+    changed_.notify();
+    co_return;
+  }
+  if (name == "cannot_fork" && fork_ && !fork_->packed) {
+    fork_->refused = text_of(member(message, "why"));
     changed_.notify();
     co_return;
   }

@@ -68,6 +68,7 @@ class Python : private Runner::Listener {
   // A fork that is under way.
   struct Fork {
     std::optional<boost::json::object> packed;  // what the runner said of what it cannot take along
+    std::optional<std::string> refused;         // why the runner cannot fork
     bool begun = false;                         // by the runtime
     bool done = false;
   };

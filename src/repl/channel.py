@@ -9,6 +9,7 @@ To the agent:
     {"op":"ready","python":S}                        when calls are taken; so says a fork too
     {"op":"warmed","missing":[S…]}
     {"op":"packed","not_copied":{…}}                 what a fork will not have
+    {"op":"cannot_fork","why":S}                     in its place
     {"op":"forked"}                                  by what was forked
     {"op":"display","id":N,"data":{MIME:…}}
     {"op":"result","id":N,"data":{MIME:…}}           the last expression's value

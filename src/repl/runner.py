@@ -22,6 +22,8 @@ _FIRST_WORD = re.compile(r"\s*([A-Za-z_]\w*)(?=\s|$)")
 # By this name of the process (proc(5), comm) the runtime knows the fork that it waits for from
 # others that user code makes.
 _FORKING = b"warren-fork"
+_TITLE = "/proc/self/comm"
+_LONGEST_WHY = 500
 # How much source text is kept for tracebacks and inspect.getsource(), in characters.
 _KEPT_SOURCE = 8 << 20
 
@@ -192,12 +194,16 @@ class Runner:
         """Forks where the runtime turns the fork into one in another sandbox: the child
         has new descriptors for its streams and its messages under the old numbers. All
         that can be done before comes before, since this process is held while it forks."""
-        self._flush()
-        luggage = Luggage({0, 1, 2} | self._channel.descriptors(), bool(message.get("keep_random")), self._names)
-        me, here = os.getpid(), os.fstat(self._channel.fileno())
-        # Open already, since every call from "go" on is traced.
-        title = os.open("/proc/self/comm", os.O_RDWR | os.O_CLOEXEC)
-        name = os.read(title, 64).rstrip(b"\n")
+        try:
+            self._flush()
+            luggage = Luggage({0, 1, 2} | self._channel.descriptors(), bool(message.get("keep_random")), self._names)
+            me, here = os.getpid(), os.fstat(self._channel.fileno())
+            # Open already, since every call from "go" on is traced.
+            title = os.open(_TITLE, os.O_RDWR | os.O_CLOEXEC)
+            name = os.read(title, 64).rstrip(b"\n")
+        except Exception as error:  # what the user has made of this process
+            self._channel.send({"op": "cannot_fork", "why": f"{type(error).__name__}: {error}"[:_LONGEST_WHY]})
+            return
         self._channel.send({"op": "packed", "not_copied": luggage.not_copied})
         go = self._channel.receive()
         if go is None or go.get("op") != "go":
@@ -211,21 +217,25 @@ class Runner:
             child = -1
         finally:
             self._attribution.is_moving = self._channel.is_moving = False
+        if os.getpid() != me and os.getppid() != 0:
+            # Of the kernel's own making, in the same sandbox: the runtime had given up, or took
+            # a fork inside a handler for this one. A session has no parent that it could see.
+            os._exit(0)
+        if child > 0:
+            try:
+                os.waitpid(child, 0)
+            except ChildProcessError:
+                pass  # it is in another sandbox
         if os.path.samestat(here, os.fstat(self._channel.fileno())):
             os.write(title, name)
             os.close(title)
-            if os.getpid() != me:
-                # The runtime had given up, and the kernel has made a process of this sandbox.
-                os._exit(0)
-            if child > 0:
-                try:
-                    os.waitpid(child, 0)
-                except ChildProcessError:
-                    pass  # it is in another sandbox
             self._channel.send({"op": "forked"})
             return
-        with open("/proc/self/comm", "wb", buffering=0) as file:
-            file.write(name)
+        try:
+            with open(_TITLE, "wb", buffering=0) as file:
+                file.write(name)
+        except OSError:
+            pass
         luggage.unpack()
         self._loop = None  # what it waited for is not here
         self._channel.send({"op": "ready", "python": sys.version.split()[0]})

@@ -54,9 +54,25 @@ def test_a_fork_inside_a_handler_does_not_make_two_sessions_of_one(family, hosti
     """The nested one is taken for the fork; the real one must not happen inside after it."""
     hostile.python_ok("busy = False\ndef nested():\n  global busy\n  if busy: return\n  busy = True\n"
                       "  if os.fork() == 0 and os.getppid() != 0: os._exit(0)\nos.register_at_fork(before=nested)")
-    for child in family.ask(hostile).children:
-        child.works()
-    assert len({hostile.python_ok("print(os.getpid())") for _ in range(6)}) == 1
+    child, = family.fork(hostile)
+    for sandbox in (hostile, child):
+        assert len({sandbox.python_ok("print(os.getpid())") for _ in range(6)}) == 1
+        assert sandbox.bash_ok("pgrep -fc [r]epl/main.py") == "1\n"
+
+
+def test_a_session_that_cannot_say_which_fork_it_means(family, hostile):
+    """It has made itself another user, who may not write to what /proc tells of it."""
+    hostile.python_ok("os.setresuid(0, 1000, 1000)")
+    family.refused(hostile, "cannot be forked", "PermissionError")
+    hostile.python_ok("os.setresuid(0, 0, 0)")
+    hostile.works()
+
+
+def test_a_session_that_cannot_pack(family, hostile):
+    hostile.python_ok("R = sys.modules['_warren_repl.runner']\nmine, R.Luggage = R.Luggage, lambda *a: 1 / 0")
+    family.refused(hostile, "cannot be forked", "ZeroDivisionError")
+    hostile.python_ok("R.Luggage = mine")
+    family.fork(hostile)[0].works()
 
 
 def test_a_session_that_never_packs(family, hostile):

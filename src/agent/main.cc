@@ -1,7 +1,8 @@
-// warren-agent: process 1 of every sandbox, which it helps to make (birth/birth.h). Descriptor 3 is the control socket (see
-// agent/agent.h), 4 the count of kills for want of memory (agent/oom.h) if there is one. `--warm` starts the
-// Python session with the first connection; `--runner PROGRAM ARGUMENT…`, the last option, says what it is
-// started by. It also works as an ordinary process, which then becomes its orphans' reaper.
+// warren-agent: process 1 of every sandbox, which it helps to make (birth/birth.h). Descriptor 3 is the
+// control socket (see agent/agent.h), 4 the count of kills for want of memory (agent/oom.h) if there is one.
+// `--warm` starts the Python session with the first connection; `--runner PROGRAM ARGUMENT…`, the last
+// option, says what it is started by. It also works as an ordinary process, which then becomes its orphans'
+// reaper.
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>

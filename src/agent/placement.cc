@@ -77,13 +77,7 @@ Result<void> Placement::put(const Operation& operation, const std::string& stage
     }
     if (errno != ENOENT || tries > 0) return failed(operation.path);
   }
-  steps_.push_back(std::move(step));
-  if (steps_.back().what == What::kPlaced) return {};
-  if (::fstatat(stage_, staged.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode)) {
-    undo_last();
-    return not_as_it_was(operation.path);
-  }
-  return {};
+  return note(std::move(step));
 }
 
 Result<void> Placement::remove(const Operation& operation, const std::string& staged, const Place& place) {
@@ -114,13 +108,19 @@ Result<void> Placement::remove(const Operation& operation, const std::string& st
     if (errno == ENOENT) return {};
     return failed(operation.path);
   }
+  return note(std::move(step));
+}
+
+Result<void> Placement::note(Step step) {
   steps_.push_back(std::move(step));
-  if (steps_.back().what == What::kRemovedForGood) return {};
-  if (::fstatat(stage_, staged.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode)) {
-    undo_last();
-    return not_as_it_was(operation.path);
-  }
-  return {};
+  const Step& last = steps_.back();
+  struct stat aside {};
+  if (last.aside.empty() || ::fstatat(stage_, last.aside.c_str(), &aside, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISDIR(aside.st_mode))
+    return {};
+  const std::string path = last.path;
+  undo_last();
+  return not_as_it_was(path);
 }
 
 Result<void> Placement::remove_folder(const Operation& operation, const Place& place) {

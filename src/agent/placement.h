@@ -65,6 +65,8 @@ class Placement {
   Result<void> put(const changes::Operation& operation, const std::string& staged, const Place& place);
   Result<void> remove(const changes::Operation& operation, const std::string& staged, const Place& place);
   Result<void> remove_folder(const changes::Operation& operation, const Place& place);
+  // Notes the step. Where a folder turns out to have been what lies aside now, it is undone.
+  Result<void> note(Step step);
   // Whether it could be put back.
   bool undo(const Step& step);
   changes::Attributes remembered(int fd, const struct stat& status);

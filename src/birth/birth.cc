@@ -8,10 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,14 +25,10 @@ constexpr std::size_t kLongest = 64UL << 10;
 
 // The next packet on the lead, with `least` to `most` layers.
 Result<linux_::Packet> next_packet(std::size_t least, std::size_t most) {
-  pollfd ready{.fd = kLead, .events = POLLIN, .revents = 0};
-  while (::poll(&ready, 1, -1) < 0)
-    if (errno != EINTR) return fail_errno("poll");
-  auto packet = linux_::receive_packet(kLead, kLongest);
-  if (!packet) return fail(packet.error());
-  if (std::optional<linux_::Packet> arrived = *std::move(packet))
-    if (arrived->descriptors.size() >= least && arrived->descriptors.size() <= most) return *std::move(arrived);
-  return fail(ErrorKind::kInternal, "malformed orders");
+  auto packet = linux_::wait_for_packet(kLead, kLongest);
+  if (packet && (packet->descriptors.size() < least || packet->descriptors.size() > most))
+    return fail(ErrorKind::kInternal, "malformed orders");
+  return packet;
 }
 
 // The kernel ends the sandbox when the runtime ends. To be said again after each change of
@@ -49,18 +42,18 @@ Result<void> die_with_runtime() {
 }
 
 Result<void> set_limits(std::uint32_t open_files) {
-  for (const auto& [resource, value] : process_limits(open_files)) WARREN_TRY(limit_process(0, resource, value));
+  for (const auto& [resource, value] : process_limits(open_files))
+    WARREN_TRY(limit_process(0, resource, value));
   return {};
 }
 
-// Becomes a shell. How many lower layers it has.
-Result<std::size_t> prepare(const Orders& orders, const std::vector<UniqueFd>& lowers) {
+// Becomes a shell.
+Result<void> prepare(const Orders& orders, const std::vector<UniqueFd>& lowers) {
   ::umask(0);
   WARREN_TRY(prepare_root(lowers, {.shm_bytes = orders.shm_bytes, .last_pid = orders.last_pid}));
   if (::sethostname(orders.hostname.data(), orders.hostname.size()) < 0) return fail_errno("sethostname");
   WARREN_TRY(linux_::bring_up_loopback());
-  WARREN_TRY(set_limits(orders.open_files));
-  return lowers.size();
+  return set_limits(orders.open_files);
 }
 
 Result<void> grow_up() {
@@ -69,12 +62,11 @@ Result<void> grow_up() {
   if (!first) return fail(first.error());
   const auto orders = unpacked(first->bytes);
   if (!orders) return fail(orders.error());
-  const auto lowers = prepare(*orders, first->descriptors);
-  if (!lowers) return fail(lowers.error());
+  WARREN_TRY(prepare(*orders, first->descriptors));
   WARREN_TRY(linux_::send_packet(kLead, kShell));
   const auto last = next_packet(1, 1);
   if (!last) return fail(last.error());
-  WARREN_TRY(enter_root(last->descriptors.front(), *lowers));
+  WARREN_TRY(enter_root(last->descriptors.front(), first->descriptors.size()));
   ::umask(022);
   WARREN_TRY(linux_::keep_only(linux_::sandbox_capabilities()));
   WARREN_TRY(die_with_runtime());
@@ -93,8 +85,8 @@ bool take(std::string_view& text, Number& number) {
 }  // namespace
 
 std::string packed(const Orders& orders) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}", orders.shm_bytes, orders.open_files, orders.last_pid, orders.hostname,
-                     linux_::packed(orders.filter));
+  return fmt::format("{}\n{}\n{}\n{}\n{}", orders.shm_bytes, orders.open_files, orders.last_pid,
+                     orders.hostname, linux_::packed(orders.filter));
 }
 
 Result<Orders> unpacked(std::string_view bytes) {
@@ -113,7 +105,8 @@ Result<Orders> unpacked(std::string_view bytes) {
 void be_born() {
   int type = 0;
   socklen_t size = sizeof type;
-  if (::getpid() != 1 || ::getsockopt(kLead, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET) return;
+  if (::getpid() != 1 || ::getsockopt(kLead, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET)
+    return;
   const auto born = grow_up();
   if (!born) {
     // If it cannot be told, the exit code is all that is known.

@@ -24,6 +24,7 @@
 
 #include "linux/capabilities.h"
 #include "linux/filter_compiler.h"
+#include "linux/process.h"
 #include "linux/text_file.h"
 
 namespace warren::changes {
@@ -103,13 +104,6 @@ Result<void> limit_memory() {
   return {};
 }
 
-void reset_signal_handlers() {
-  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
 Result<void> become_nobody() {
   // Capabilities do not go with the user, but one by one below.
   if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP | SECBIT_NOROOT, 0, 0, 0) < 0)
@@ -134,15 +128,7 @@ Result<ReadingFilter> ReadingFilter::compile() {
   WARREN_TRY(allow(context, "mprotect", {{2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}}));
   auto program = linux_::filter_program(context.get());
   if (!program) return fail(std::move(program).error());
-  return ReadingFilter(*std::move(program));
-}
-
-Result<void> ReadingFilter::install() const {
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return fail_errno("PR_SET_NO_NEW_PRIVS");
-  const sock_fprog wanted{.len = static_cast<unsigned short>(program_.size()),
-                          .filter = const_cast<sock_filter*>(program_.data())};
-  if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &wanted) < 0) return fail_errno("seccomp");
-  return {};
+  return ReadingFilter({*std::move(program)});
 }
 
 Result<UniqueFd> read_only_copy(int folder) {
@@ -161,7 +147,7 @@ Result<UniqueFd> read_only_copy(int folder) {
 
 Result<void> confine(const std::vector<UniqueFd>& folders, int answer, pid_t parent,
                      const ReadingFilter& filter) {
-  reset_signal_handlers();
+  linux_::reset_signals();
   WARREN_TRY(limit_memory());
   WARREN_TRY(close_all_but(folders, answer));
   if (::fchdir(folders.front().get()) < 0) return fail_errno("fchdir");

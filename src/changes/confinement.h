@@ -2,12 +2,11 @@
 // and writing to one pipe.
 #pragma once
 
-#include <linux/filter.h>
-
 #include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "linux/filter_programs.h"
 
 namespace warren::changes {
 
@@ -15,12 +14,12 @@ namespace warren::changes {
 class ReadingFilter {
  public:
   static Result<ReadingFilter> compile();
-  // For good. Sets no_new_privs.
-  Result<void> install() const;
+  // See linux_::install().
+  Result<void> install() const { return linux_::install(programs_); }
 
  private:
-  explicit ReadingFilter(std::vector<sock_filter> program) : program_(std::move(program)) {}
-  std::vector<sock_filter> program_;
+  explicit ReadingFilter(linux_::FilterPrograms programs) : programs_(std::move(programs)) {}
+  linux_::FilterPrograms programs_;
 };
 
 // A copy of the mount that `folder` lies on, from that folder down: read-only, without

@@ -165,9 +165,10 @@ TEST_F(FakeTree, Version2GivesASandboxAGroupForWhatRunsInsideAndOneForKeepers) {
   put("cgroup.subtree_control", "cpu memory pids\n");
   put("w/cgroup.subtree_control", "cpu memory pids\n");
   put("w/a/cgroup.subtree_control", "");
-  for (const char* file : {"w/a/memory.max", "w/a/memory.current", "w/a/memory.events", "w/a/cpu.max", "w/a/cpu.stat",
-                           "w/a/inside/pids.max", "w/a/inside/pids.current", "w/a/inside/memory.events",
-                           "w/a/inside/cgroup.procs", "w/a/inside/cgroup.freeze", "w/a/keeper/cgroup.procs"})
+  for (const char* file :
+       {"w/a/memory.max", "w/a/memory.current", "w/a/memory.events", "w/a/cpu.max", "w/a/cpu.stat",
+        "w/a/inside/pids.max", "w/a/inside/pids.current", "w/a/inside/memory.events",
+        "w/a/inside/cgroup.procs", "w/a/inside/cgroup.freeze", "w/a/keeper/cgroup.procs"})
     put(file, "");
   put("w/a/inside/cgroup.events", "populated 1\nfrozen 1\n");
   put("w/a/inside/pids.current", "3\n");

@@ -66,9 +66,10 @@ class V1 final : public Cgroups {
     for (const auto& root : roots_) {
       auto file = open_tasks(root, group);
       if (!file) return fail(std::move(file.error()));
-      auto& files = root == mounts_.folders.at("memory")                                            ? entry.keeper
-                    : root == mounts_.folders.at("freezer") || root == mounts_.folders.at("cpu") ? entry.run
-                                                                                                  : entry.runner;
+      auto& files = root == mounts_.folders.at("memory") ? entry.keeper
+                    : root == mounts_.folders.at("freezer") || root == mounts_.folders.at("cpu")
+                        ? entry.run
+                        : entry.runner;
       files.push_back(std::move(*file));
     }
     return entry;

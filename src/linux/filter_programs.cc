@@ -38,7 +38,8 @@ Result<FilterPrograms> unpacked(std::string_view bytes) {
     if (bytes.size() < sizeof length) return fail(ErrorKind::kInvalid, "not a filter");
     std::memcpy(&length, bytes.data(), sizeof length);
     bytes.remove_prefix(sizeof length);
-    if (length == 0 || length > bytes.size() / sizeof(sock_filter)) return fail(ErrorKind::kInvalid, "not a filter");
+    if (length == 0 || length > bytes.size() / sizeof(sock_filter))
+      return fail(ErrorKind::kInvalid, "not a filter");
     std::vector<sock_filter> program(length);
     std::memcpy(program.data(), bytes.data(), length * sizeof(sock_filter));
     bytes.remove_prefix(length * sizeof(sock_filter));

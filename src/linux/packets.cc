@@ -1,5 +1,6 @@
 #include "linux/packets.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -126,6 +127,16 @@ Result<std::optional<Packet>> receive_packet(int socket, std::size_t limit) {
     if (got == 0) return fail(ErrorKind::kUnavailable, "the peer has closed the connection");
     packet.bytes.resize(static_cast<std::size_t>(got));
     return packet;
+  }
+}
+
+Result<Packet> wait_for_packet(int socket, std::size_t limit) {
+  while (true) {
+    pollfd ready{.fd = socket, .events = POLLIN, .revents = 0};
+    if (::poll(&ready, 1, -1) < 0 && errno != EINTR) return fail_errno("poll");
+    auto packet = receive_packet(socket, limit);
+    if (!packet) return fail(std::move(packet.error()));
+    if (std::optional<Packet> arrived = *std::move(packet)) return *std::move(arrived);
   }
 }
 

@@ -44,6 +44,9 @@ struct Packet {
 // than kMaxDescriptors: what came is dropped.
 Result<std::optional<Packet>> receive_packet(int socket, std::size_t limit);
 
+// The next packet, however long it takes to come.
+Result<Packet> wait_for_packet(int socket, std::size_t limit);
+
 // Who is at the other end, as the kernel noted it when the connection was made.
 struct Peer {
   pid_t pid = 0;

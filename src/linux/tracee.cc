@@ -98,8 +98,7 @@ Result<std::optional<CallEntry>> call_entry(pid_t pid) {
     return std::optional<CallEntry>();
   CallEntry entry{.call = {.number = static_cast<long>(info->entry.nr), .arguments = {}},
                   .instruction_pointer = info->instruction_pointer};
-  for (std::size_t i = 0; i < entry.call.arguments.size(); ++i)
-    entry.call.arguments[i] = info->entry.args[i];
+  for (std::size_t i = 0; i < entry.call.arguments.size(); ++i) entry.call.arguments[i] = info->entry.args[i];
   return std::optional<CallEntry>(entry);
 }
 
@@ -152,13 +151,15 @@ Result<std::uint64_t> Injection::bring_code() {
   std::memcpy(bytes.data(), call_instruction().data(), call_instruction().size());
   std::memcpy(bytes.data() + kBatchOffset, batch_code().data(), batch_code().size());
   for (std::size_t i = 0; i < words.size(); ++i)
-    if (trace(PTRACE_POKETEXT, pid_, code + i * sizeof words[0], words[i]) < 0) return fail_errno("PTRACE_POKETEXT");
+    if (trace(PTRACE_POKETEXT, pid_, code + i * sizeof words[0], words[i]) < 0)
+      return fail_errno("PTRACE_POKETEXT");
   gadget_ = code;
   return code;
 }
 
 Result<void> Injection::take_code_away() {
-  const auto gone = this->call("munmap", {.number = SYS_munmap, .arguments = {gadget_, kCodePage, 0, 0, 0, 0}});
+  const auto gone =
+      this->call("munmap", {.number = SYS_munmap, .arguments = {gadget_, kCodePage, 0, 0, 0, 0}});
   if (!gone) return fail(gone.error());
   return {};
 }
@@ -182,7 +183,8 @@ Result<void> Injection::batch(std::string_view name, std::span<const SystemCall>
   if (!stop) return give_up(name, stop.error().message());
   const auto reached = Registers::read(pid_);
   if (!reached) return fail(reached.error());
-  if (stop->signal != SIGTRAP || stop->event != 0 || reached->instruction_pointer() != code + batch_code().size())
+  if (stop->signal != SIGTRAP || stop->event != 0 ||
+      reached->instruction_pointer() != code + batch_code().size())
     return give_up(name, "did something else");
   WARREN_TRY(read_memory(pid_, table, words));
   for (std::size_t i = 0; i < calls.size(); ++i)
@@ -226,10 +228,10 @@ Result<long> Injection::take(std::string_view name, const SystemCall& call, pid_
   }
   const auto info = call_info(pid_);
   if (!info) return give_up(name, info.error().message());
-  if (!stop->is_call() || info->op != PTRACE_SYSCALL_INFO_EXIT) return give_up(name, "did not return from it");
+  if (!stop->is_call() || info->op != PTRACE_SYSCALL_INFO_EXIT)
+    return give_up(name, "did not return from it");
   const long answer = static_cast<long>(info->exit.rval);
-  if (is_failure(answer))
-    return fail(Error::from_errno(name, static_cast<int>(-answer)));
+  if (is_failure(answer)) return fail(Error::from_errno(name, static_cast<int>(-answer)));
   return answer;
 }
 
@@ -238,7 +240,8 @@ Result<void> read_memory(pid_t pid, std::uint64_t address, std::span<char> to) {
   const iovec remote = remote_range(address, to.size());
   const ssize_t bytes = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
   if (bytes < 0) return fail_errno("process_vm_readv");
-  if (static_cast<std::size_t>(bytes) != to.size()) return fail(Error::from_errno("process_vm_readv", EFAULT));
+  if (static_cast<std::size_t>(bytes) != to.size())
+    return fail(Error::from_errno("process_vm_readv", EFAULT));
   return {};
 }
 

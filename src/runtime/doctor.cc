@@ -14,11 +14,11 @@
 #include <charconv>
 #include <functional>
 
+#include "birth/root.h"
 #include "linux/cgroup.h"
 #include "linux/command.h"
 #include "linux/text_file.h"
 #include "runtime/namespace/overlay_probe.h"
-#include "birth/root.h"
 
 namespace warren::runtime {
 namespace {

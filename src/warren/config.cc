@@ -255,10 +255,8 @@ Result<void> apply_toml(Config& config, std::string_view text, std::string_view 
   }
   const toml::table& root = parsed.table();
   const std::map<std::string, Section, std::less<>> sections{
-      {"server", server_section(config)},
-      {"runtime", runtime_section(config)},
-      {"storage", storage_section(config)},
-      {"sandboxes", sandboxes_section(config)},
+      {"server", server_section(config)},   {"runtime", runtime_section(config)},
+      {"storage", storage_section(config)}, {"sandboxes", sandboxes_section(config)},
       {"limits", limits_section(config)},
   };
   for (const auto& [key, node] : root) {

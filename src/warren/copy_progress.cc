@@ -11,7 +11,8 @@
 namespace warren::cli {
 namespace {
 
-constexpr Millis kEvery{100};
+// A copy that is done by then shows nothing.
+constexpr Millis kFirst{100};
 constexpr std::size_t kShownPath = 48;
 
 }  // namespace
@@ -25,9 +26,7 @@ std::string human_size(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", value, kUnits.at(unit));
 }
 
-CopyProgress::CopyProgress() : on_terminal_(isatty(STDERR_FILENO) != 0), next_(Clock::now() + kEvery) {}
-
-CopyProgress::~CopyProgress() { clear(); }
+CopyProgress::CopyProgress() : line_(STDERR_FILENO, kFirst) {}
 
 void CopyProgress::begin(std::string_view path) {
   path_ = path;
@@ -41,23 +40,16 @@ void CopyProgress::add(std::uint64_t bytes) {
 }
 
 void CopyProgress::tell(std::string_view sentence) {
-  clear();
+  line_.clear();
   (void)print(STDERR_FILENO, fmt::format("warren: {}\n", sentence));
 }
 
 void CopyProgress::show() {
-  if (!on_terminal_ || Clock::now() < next_) return;
-  next_ = Clock::now() + kEvery;
+  if (!line_.due()) return;
   const auto name = printable(path_);
   const auto end = utf8_suffix(name, kShownPath);
-  (void)print(STDERR_FILENO, fmt::format("\r\033[K{} {}, {}: {}{}", files_, files_ == 1 ? "file" : "files",
-                                         human_size(bytes_), end.size() < name.size() ? "…" : "", end));
-  shown_ = true;
-}
-
-void CopyProgress::clear() {
-  if (shown_) (void)print(STDERR_FILENO, "\r\033[K");
-  shown_ = false;
+  line_.show(fmt::format("{} {}, {}: {}{}", files_, files_ == 1 ? "file" : "files", human_size(bytes_),
+                         end.size() < name.size() ? "…" : "", end));
 }
 
 }  // namespace warren::cli

@@ -6,16 +6,13 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
+#include "warren/terminal_line.h"
 
 namespace warren::cli {
 
 class CopyProgress {
  public:
   CopyProgress();
-  ~CopyProgress();
-  CopyProgress(const CopyProgress&) = delete;
-  CopyProgress& operator=(const CopyProgress&) = delete;
 
   // The file that is copied now.
   void begin(std::string_view path);
@@ -25,14 +22,11 @@ class CopyProgress {
 
  private:
   void show();
-  void clear();
 
-  bool on_terminal_;
-  bool shown_ = false;
+  TerminalLine line_;
   std::string path_;
   std::uint64_t files_ = 0;
   std::uint64_t bytes_ = 0;
-  Clock::time_point next_;
 };
 
 // "12.3 MiB", "17 bytes".

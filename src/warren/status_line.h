@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "warren/terminal_line.h"
 
 namespace warren::cli {
 
@@ -15,25 +16,21 @@ class StatusLine {
   // Writes to `fd`, which stays the caller's; each line begins with `name`. Where it is no
   // terminal, a status is written if nothing was for `every`.
   StatusLine(int fd, std::string name, Millis every);
-  ~StatusLine();
-  StatusLine(const StatusLine&) = delete;
-  StatusLine& operator=(const StatusLine&) = delete;
 
   // A line that stays.
   void step(std::string_view text);
   // How far it is; what matters no more when the next comes. With the time since the start.
   void status(std::string_view text);
   // Takes the last status off the terminal.
-  void clear();
+  void clear() { line_.clear(); }
 
  private:
   int fd_;
   std::string name_;
-  bool on_terminal_;
+  TerminalLine line_;
   Millis every_;
-  bool shown_ = false;
   Clock::time_point start_ = Clock::now();
-  Clock::time_point next_;
+  Clock::time_point next_;  // of a log's statuses
 };
 
 }  // namespace warren::cli

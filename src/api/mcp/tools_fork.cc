@@ -65,7 +65,8 @@ std::string told_diff(const changes::Diff& diff, const std::string& id, const st
   }
   if (diff.entries.empty()) text += "nothing differs\n";
   if (left > 0 || diff.truncated)
-    text += fmt::format("and {}{} more; name narrower paths to see them\n", left, diff.truncated ? " or" : "");
+    text +=
+        fmt::format("and {}{} more; name narrower paths to see them\n", left, diff.truncated ? " or" : "");
   return text;
 }
 

@@ -111,15 +111,16 @@ std::string capacity_json(const service::Capacity& capacity) {
                                      {"digest", each.digest},
                                      {"built", each.built}});
   }
-  return json::serialize(json::object{{"sandboxes", capacity.sandboxes},
-                                      {"max_sandboxes", capacity.max_sandboxes},
-                                      {"stock", json::object{{"ready", capacity.stock.all.ready},
-                                                             {"wanted", capacity.stock.all.wanted},
-                                                             {"hits", capacity.stock.all.hits},
-                                                             {"misses", capacity.stock.all.misses},
-                                                             {"shells", capacity.stock.all.shells},
-                                                             {"wanted_shells", capacity.stock.all.wanted_shells}}},
-                                      {"templates", std::move(templates)}}) +
+  return json::serialize(
+             json::object{{"sandboxes", capacity.sandboxes},
+                          {"max_sandboxes", capacity.max_sandboxes},
+                          {"stock", json::object{{"ready", capacity.stock.all.ready},
+                                                 {"wanted", capacity.stock.all.wanted},
+                                                 {"hits", capacity.stock.all.hits},
+                                                 {"misses", capacity.stock.all.misses},
+                                                 {"shells", capacity.stock.all.shells},
+                                                 {"wanted_shells", capacity.stock.all.wanted_shells}}},
+                          {"templates", std::move(templates)}}) +
          "\n";
 }
 

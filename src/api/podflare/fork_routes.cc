@@ -56,11 +56,13 @@ Task<Result<http::Response>> merge(std::shared_ptr<Face> face, service::Caller c
   co_return http::json_response(409, boost::json::serialize(refusal) + "\n");
 }
 
-Task<Result<http::Response>> diff(std::shared_ptr<Face> face, service::Caller caller, http::Request& request) {
+Task<Result<http::Response>> diff(std::shared_ptr<Face> face, service::Caller caller,
+                                  http::Request& request) {
   auto spec = read_diff(request.query);
   if (!spec) co_return std::unexpected(std::move(spec).error());
   spec->other = request.params.at("other");
-  const auto found = co_await face->sandboxes.diff(std::move(caller), request.params.at("id"), std::move(*spec));
+  const auto found =
+      co_await face->sandboxes.diff(std::move(caller), request.params.at("id"), std::move(*spec));
   if (!found) co_return std::unexpected(found.error());
   co_return http::json_response(200, boost::json::serialize(diff_json(*found)) + "\n");
 }

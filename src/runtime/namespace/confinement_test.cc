@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "base/unique_fd.h"
-#include "linux/text_file.h"
 #include "birth/root.h"
+#include "linux/text_file.h"
 #include "runtime/namespace/testing/fixture.h"
 
 namespace warren::runtime {

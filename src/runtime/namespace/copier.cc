@@ -1,7 +1,6 @@
 #include "runtime/namespace/copier.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,7 +98,8 @@ Copier::~Copier() {
 }
 
 Result<void> Copier::spawn() {
-  auto process = HelperProcess::start("warren-copier", linux_::SocketKind::kPacket, [this](int orders) { run(orders); });
+  auto process =
+      HelperProcess::start("warren-copier", linux_::SocketKind::kPacket, [this](int orders) { run(orders); });
   if (!process) return fail(std::move(process.error()));
   child_ = process->pid;
   socket_ = std::make_shared<asio::posix::stream_descriptor>(executor_, process->socket.release());
@@ -110,16 +110,10 @@ Result<void> Copier::spawn() {
 
 void Copier::run(int orders) const {
   std::atomic<std::size_t> under_way = 0;
-  while (true) {
-    pollfd ready{.fd = orders, .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, -1) < 0) continue;
-    const auto packet = linux_::receive_packet(orders, kLongest);
-    if (!packet) break;
-    const std::optional<linux_::Packet>& arrived = *packet;
-    if (!arrived) continue;
+  while (const auto packet = linux_::wait_for_packet(orders, kLongest)) {
     // Orders are independent of each other: one may take seconds.
     ++under_way;
-    std::thread([this, orders, &under_way, order = read_order(arrived->bytes)] {
+    std::thread([this, orders, &under_way, order = read_order(packet->bytes)] {
       std::string from = order.from;
       Result<void> source;  // whether it is there
       for (std::size_t i = 0; i < order.copies.size(); ++i) {
@@ -131,7 +125,8 @@ void Copier::run(int orders) const {
         }
         const std::string answer =
             made ? fmt::format("{}\n", number)
-                 : fmt::format("{}\n{}\n{}", number, static_cast<int>(made.error().kind()), made.error().message());
+                 : fmt::format("{}\n{}\n{}", number, static_cast<int>(made.error().kind()),
+                               made.error().message());
         (void)linux_::send_packet(orders, answer.substr(0, kLongest));
       }
       --under_way;

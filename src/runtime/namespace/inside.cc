@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/keyctl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -12,9 +11,9 @@
 #include <array>
 #include <cerrno>
 
+#include "birth/birth.h"
 #include "linux/packets.h"
 #include "linux/process.h"
-#include "birth/birth.h"
 
 namespace warren::runtime {
 namespace {
@@ -32,15 +31,6 @@ Result<void> join_cgroups(std::span<const UniqueFd> join) {
     if (::write(file.get(), "0", 1) != 1) return fail_errno("join cgroup");
   // Only now, so that the sandbox's own group is the root of what it sees.
   if (::unshare(CLONE_NEWCGROUP) < 0) return fail_errno("unshare cgroup namespace");
-  return {};
-}
-
-Result<void> wait_for_ids(int lead) {
-  pollfd ready{.fd = lead, .events = POLLIN, .revents = 0};
-  while (::poll(&ready, 1, -1) < 0)
-    if (errno != EINTR) return fail_errno("poll");
-  const auto packet = linux_::receive_packet(lead, 1);
-  if (!packet) return fail(packet.error());
   return {};
 }
 
@@ -90,7 +80,7 @@ Result<void> execute_agent() {
 
 Result<void> settle(const Inside& inside) {
   WARREN_TRY(join_cgroups(inside.join));
-  WARREN_TRY(wait_for_ids(inside.lead));
+  if (const auto ids = linux_::wait_for_packet(inside.lead, 1); !ids) return fail(ids.error());
   WARREN_TRY(become_root());
   WARREN_TRY(arrange_descriptors(inside));
   linux_::reset_signals();

@@ -96,7 +96,8 @@ Result<void> NamespaceDriver::prepare() {
   // Processes of an earlier runtime may still hold its pool.
   WARREN_TRY(cgroups_->remove_all(instance_, Clock::now() + options_.deadline));
   auto pool = Pool::open(
-      executor_, {.home = options_.home, .image_bytes = options_.pool_bytes, .floor_bytes = options_.floor_bytes});
+      executor_,
+      {.home = options_.home, .image_bytes = options_.pool_bytes, .floor_bytes = options_.floor_bytes});
   if (!pool) return fail(pool.error());
   pool_ = std::move(*pool);
   WARREN_TRY(clean_up_earlier());
@@ -155,7 +156,7 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
     co_await done->wait(Clock::now() + kWarmPatience);
     WARREN_TRY_CO(admit(spec));
   }
-  auto sandbox = take_ready(spec, *template_root);
+  auto sandbox = claim(stock_.take(spec, *template_root), spec.id);
   if (!sandbox) {
     auto made = co_await make(std::move(spec), *template_root);
     if (!made) co_return fail(std::move(made.error()));
@@ -173,12 +174,7 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
 }
 
 Task<Result<std::shared_ptr<Sandbox>>> NamespaceDriver::make(SandboxSpec spec, fs::path template_root) {
-  auto sandbox = take_shell(spec, template_root);
-  Result<void> made;
-  if (!sandbox) {
-    sandbox = enter(spec, std::move(template_root));
-    made = make_shell(sandbox, spec);
-  }
+  auto [sandbox, made] = get_shell(spec, template_root);
   sandbox->lineage.push_back({.identity = std::make_shared<const int>(),
                               .machine = {},
                               .taken_ns = 0,
@@ -209,10 +205,16 @@ std::shared_ptr<Sandbox> NamespaceDriver::enter(const SandboxSpec& spec, fs::pat
   return sandbox;
 }
 
-Result<void> NamespaceDriver::make_shell(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec) {
+NamespaceDriver::Shell NamespaceDriver::get_shell(const SandboxSpec& spec, const fs::path& template_root) {
+  if (auto waiting = claim(stock_.take_shell(spec, template_root), spec.id)) return {std::move(waiting), {}};
+  return make_shell(spec, template_root);
+}
+
+NamespaceDriver::Shell NamespaceDriver::make_shell(const SandboxSpec& spec, const fs::path& template_root) {
+  auto sandbox = enter(spec, template_root);
   const auto entry = prepare(*sandbox, spec);
-  if (!entry) return fail(entry.error());
-  return start(sandbox, *entry);
+  auto made = entry ? start(sandbox, *entry) : Result<void>(fail(entry.error()));
+  return {std::move(sandbox), std::move(made)};
 }
 
 Result<linux_::CgroupEntry> NamespaceDriver::prepare(Sandbox& sandbox, const SandboxSpec& spec) {
@@ -309,7 +311,8 @@ Result<void> NamespaceDriver::make_cgroup(Sandbox& sandbox, const SandboxSpec& s
                                  .cpu_percent = spec.limits.cpu_percent});
 }
 
-Result<void> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox, const linux_::CgroupEntry& entry) {
+Result<void> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
+                                    const linux_::CgroupEntry& entry) {
   const std::optional<std::uint32_t> slot = sandbox->slot;
   if (!slot) return fail(ErrorKind::kInternal, "the sandbox has no range of host ids");
   const StartPlan plan{.cgroup = entry,

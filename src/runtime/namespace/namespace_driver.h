@@ -133,9 +133,13 @@ class NamespaceDriver final : public Driver {
   Task<Result<std::shared_ptr<Sandbox>>> make(SandboxSpec spec, std::filesystem::path template_root);
   // A sandbox of which there is nothing yet.
   std::shared_ptr<Sandbox> enter(const SandboxSpec& spec, std::filesystem::path template_root);
-  // A shell, one that waits or a new one; also if it fails it is the caller's to end.
-  std::shared_ptr<Sandbox> take_shell(const SandboxSpec& spec, const std::filesystem::path& template_root);
-  Result<void> make_shell(const std::shared_ptr<Sandbox>& sandbox, const SandboxSpec& spec);
+  // A shell, one that waits or a new one; also if it could not be made it is the caller's to end.
+  struct Shell {
+    std::shared_ptr<Sandbox> sandbox;
+    Result<void> made;
+  };
+  Shell get_shell(const SandboxSpec& spec, const std::filesystem::path& template_root);
+  Shell make_shell(const SandboxSpec& spec, const std::filesystem::path& template_root);
   // Its host ids and its cgroup.
   Result<linux_::CgroupEntry> prepare(Sandbox& sandbox, const SandboxSpec& spec);
   Result<void> make_cgroup(Sandbox& sandbox, const SandboxSpec& spec);
@@ -147,8 +151,8 @@ class NamespaceDriver final : public Driver {
   Task<Error> abandon(std::shared_ptr<Sandbox> sandbox, Error error);
 
   // See namespace_driver_stock.cc.
-  std::shared_ptr<Sandbox> take_ready(const SandboxSpec& spec, const std::filesystem::path& template_root);
-  void rename(const std::shared_ptr<Sandbox>& sandbox, const std::string& id);
+  // Gives what waited its id; null stays null.
+  std::shared_ptr<Sandbox> claim(std::shared_ptr<Sandbox> waiting, const std::string& id);
   Task<Result<void>> add_ready(Stock::Want want);
   Result<void> add_shell(const Stock::Want& want);
   void restock();

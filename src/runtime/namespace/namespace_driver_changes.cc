@@ -116,7 +116,8 @@ Result<UniqueFd> NamespaceDriver::plan_merge(const MergeSpec& spec) {
   const auto common = common_state(**parent, **winner);
   const auto settled_ns = common ? common->taken_ns : 0;
   if (common && !common->files)
-    return fail(ErrorKind::kConflict, "too many forks lie between the two: what they have in common is not kept");
+    return fail(ErrorKind::kConflict,
+                "too many forks lie between the two: what they have in common is not kept");
   const auto base = common ? layers_of(*common->files, **parent) : layers_of(FileState(), **parent);
   if (!base) return fail(base.error());
   return begin(changes::MergeJob{.base = base->tree(),

@@ -36,7 +36,7 @@ constexpr Millis kCopyLimit{500};
 // A sandbox at one moment, apart from it.
 struct NamespaceDriver::Copied {
   std::shared_ptr<const FileState> files;
-  std::vector<Ancestor> lineage;                    // of the children
+  std::vector<Ancestor> lineage;                   // of the children
   std::vector<std::shared_ptr<UpperCopy>> uppers;  // of each child
   // Those of them that are copied from the parent's own, which stands still meanwhile.
   std::array<std::shared_ptr<UpperCopy>, 2> of_the_parent;
@@ -84,7 +84,8 @@ Task<Result<void>> NamespaceDriver::fork(std::string parent_id, std::vector<Sand
   co_return forked;
 }
 
-Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent, std::vector<SandboxSpec> specs) {
+Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent,
+                                             std::vector<SandboxSpec> specs) {
   std::vector<std::shared_ptr<ForkChild>> children;
   Result<void> outcome;
   stock_.note_fork(specs.front(), parent->template_root, specs.size());
@@ -94,11 +95,10 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent, st
     if (!outcome) break;
     auto child = std::make_shared<ForkChild>();
     child->number = children.size();
-    child->sandbox = take_shell(spec, parent->template_root);
-    const bool is_new = !child->sandbox;
-    if (is_new) child->sandbox = enter(spec, parent->template_root);
+    auto shell = get_shell(spec, parent->template_root);
+    child->sandbox = std::move(shell.sandbox);
     children.push_back(child);
-    if (is_new) outcome = make_shell(child->sandbox, spec);
+    outcome = std::move(shell.made);
     if (!outcome) break;
   }
   if (outcome) {
@@ -143,9 +143,11 @@ Task<void> NamespaceDriver::write_out(std::shared_ptr<Sandbox> parent) {
   const auto unwritten = cgroups_->unwritten_bytes(cgroup_of(*parent));
   if (!unwritten || *unwritten <= kLittle) co_return;
   const std::string name = new_sandbox_id();
-  const auto thrown_away = pool_->copy(parent->machine, {{.name = name, .limit_bytes = 0, .hostname = {}}}, 1).front();
+  const auto thrown_away =
+      pool_->copy(parent->machine, {{.name = name, .limit_bytes = 0, .hostname = {}}}, 1).front();
   co_await thrown_away->done.wait(Clock::time_point::max());
-  if (const auto removed = pool_->remove(name); !removed) log::warn("upper {}: {}", name, removed.error().message());
+  if (const auto removed = pool_->remove(name); !removed)
+    log::warn("upper {}: {}", name, removed.error().message());
 }
 
 Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(
@@ -199,29 +201,23 @@ Task<Result<void>> NamespaceDriver::let_go(std::shared_ptr<Sandbox> parent, std:
 }
 
 Task<void> NamespaceDriver::finish(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from) {
-  const auto& sandbox = child->sandbox;
-  // All of this while the files are being copied.
-  auto waiting = await_shell(sandbox->lead.get(), Clock::now() + options_.deadline);
-  const auto shell = co_await std::move(waiting);
-  const auto keeper = from->take_keeper();
-  Result<std::shared_ptr<Runners::Aboard>> aboard = fail(ErrorKind::kInternal, "no keeper");
-  if (keeper && !shell) end_held(*keeper);
-  if (keeper && shell) aboard = runners_->board(*sandbox, *keeper, from->point);
-  child->outcome = shell;
-  if (child->outcome && !keeper) child->outcome = fail(keeper.error());
-  if (child->outcome && !aboard) child->outcome = fail(aboard.error());
-  if (child->outcome) {
-    auto making = make_from(child, from);
-    child->outcome = co_await std::move(making);
-  }
-  if (child->outcome && from->failed) child->outcome = fail(ErrorKind::kUnavailable, "a sibling could not be made");
-  if (child->outcome) child->outcome = runners_->settle(sandbox, **aboard, from->point);
+  auto making = make_from(child, from);
+  child->outcome = co_await std::move(making);
   if (!child->outcome) from->failed = true;
   child->done.set();
 }
 
-Task<Result<void>> NamespaceDriver::make_from(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from) {
+Task<Result<void>> NamespaceDriver::make_from(std::shared_ptr<ForkChild> child,
+                                              std::shared_ptr<Copied> from) {
   const auto sandbox = child->sandbox;
+  auto waiting = await_shell(sandbox->lead.get(), Clock::now() + options_.deadline);
+  auto shell = co_await std::move(waiting);
+  if (!shell) co_return shell;
+  // While the files are being copied.
+  const auto keeper = from->take_keeper();
+  if (!keeper) co_return fail(keeper.error());
+  const auto aboard = runners_->board(*sandbox, *keeper, from->point);
+  if (!aboard) co_return fail(aboard.error());
   const auto upper = from->uppers[child->number];
   co_await upper->done.wait(Clock::time_point::max());
   sandbox->steps.finished("upper");
@@ -229,7 +225,9 @@ Task<Result<void>> NamespaceDriver::make_from(std::shared_ptr<ForkChild> child, 
   sandbox->lineage = from->lineage;
   auto furnishing = furnish(sandbox, pool_->path_of(sandbox->machine));
   auto furnished = co_await std::move(furnishing);
-  co_return furnished;
+  if (!furnished) co_return furnished;
+  if (from->failed) co_return fail(ErrorKind::kUnavailable, "a sibling could not be made");
+  co_return runners_->settle(sandbox, **aboard, from->point);
 }
 
 }  // namespace warren::runtime

@@ -12,27 +12,13 @@
 
 namespace warren::runtime {
 
-std::shared_ptr<Sandbox> NamespaceDriver::take_ready(const SandboxSpec& spec,
-                                                     const std::filesystem::path& template_root) {
-  auto sandbox = stock_.take(spec, template_root);
-  if (!sandbox) return nullptr;
-  rename(sandbox, spec.id);
-  return sandbox;
-}
-
-std::shared_ptr<Sandbox> NamespaceDriver::take_shell(const SandboxSpec& spec,
-                                                     const std::filesystem::path& template_root) {
-  auto shell = stock_.take_shell(spec, template_root);
-  if (!shell) return nullptr;
-  rename(shell, spec.id);
-  return shell;
-}
-
-void NamespaceDriver::rename(const std::shared_ptr<Sandbox>& sandbox, const std::string& id) {
-  sandboxes_.erase(sandbox->id);
-  sandbox->id = id;
-  sandbox->steps.start();
-  sandboxes_.emplace(id, sandbox);
+std::shared_ptr<Sandbox> NamespaceDriver::claim(std::shared_ptr<Sandbox> waiting, const std::string& id) {
+  if (!waiting) return waiting;
+  sandboxes_.erase(waiting->id);
+  waiting->id = id;
+  waiting->steps.start();
+  sandboxes_.emplace(id, waiting);
+  return waiting;
 }
 
 void NamespaceDriver::restock() {
@@ -77,8 +63,7 @@ Task<Result<void>> NamespaceDriver::add_ready(Stock::Want want) {
 }
 
 Result<void> NamespaceDriver::add_shell(const Stock::Want& want) {
-  const auto shell = enter(want.spec, want.template_root);
-  auto made = make_shell(shell, want.spec);
+  auto [shell, made] = make_shell(want.spec, want.template_root);
   if (made && !stock_.add_shell(shell)) made = fail(ErrorKind::kUnavailable, "it is of no use any more");
   if (!made) tear_down_->begin(shell);
   return made;

@@ -8,11 +8,11 @@
 #include <array>
 
 #include "base/ids.h"
+#include "birth/root.h"
 #include "linux/mounts.h"
 #include "linux/namespaces.h"
 #include "linux/packets.h"
 #include "linux/process.h"
-#include "birth/root.h"
 #include "runtime/namespace/slots.h"
 
 namespace warren::runtime {
@@ -53,13 +53,10 @@ class Scratch {
 };
 
 Result<void> mount_inside(int lead) {
-  std::array<char, 1> byte{};
   // The start signal: ids are mapped, and the layers come with it.
-  if (::recv(lead, byte.data(), byte.size(), MSG_PEEK) != 1) return fail_errno("recv");
-  auto packet = linux_::receive_packet(lead, 1);
-  if (!packet) return fail(packet.error());
-  const auto& start = *packet;
-  if (!start || start->descriptors.size() != 2) return fail(ErrorKind::kInternal, "no layers came");
+  const auto start = linux_::wait_for_packet(lead, 1);
+  if (!start) return fail(start.error());
+  if (start->descriptors.size() != 2) return fail(ErrorKind::kInternal, "no layers came");
   if (::setresgid(0, 0, 0) < 0 || ::setresuid(0, 0, 0) < 0) return fail_errno("setresuid");
   const auto& trees = start->descriptors;
   return birth::stage_overlay({.upper = trees[0], .lowers = std::span(trees).subspan(1)});

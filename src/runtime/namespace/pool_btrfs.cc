@@ -156,9 +156,10 @@ Result<std::unique_ptr<Pool>> open_btrfs(const Executor& executor, Place place) 
   if (!folder) return fail(folder.error());
   auto sweeper = Sweeper::start(place.removed(), remove_subvolume);
   if (!sweeper) return fail(std::move(sweeper.error()));
-  auto copier = Copier::start(executor, [uppers, mode = *quota](const std::string& from, const NewUpper& copy) {
-    return copy_upper(uppers, mode, from, copy);
-  });
+  auto copier =
+      Copier::start(executor, [uppers, mode = *quota](const std::string& from, const NewUpper& copy) {
+        return copy_upper(uppers, mode, from, copy);
+      });
   if (!copier) return fail(std::move(copier.error()));
   return std::make_unique<BtrfsPool>(std::move(place), std::move(*folder), *quota, std::move(*sweeper),
                                      std::move(*copier));

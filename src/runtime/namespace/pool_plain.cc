@@ -73,7 +73,6 @@ Result<void> copy_folder(const fs::path& uppers, const std::string& from, const 
   return copy.hostname.empty() ? Result<void>{} : renew_upper(uppers / copy.name, copy.hostname);
 }
 
-
 Result<void> remove_folder(const fs::path& folder, const std::string& name) {
   std::error_code failure;
   fs::remove_all(folder / name, failure);
@@ -89,9 +88,10 @@ Result<std::unique_ptr<Pool>> open_plain(const Executor& executor, Place place) 
   if (failure) return fail(Error::from_errno("mkdir " + place.uppers().string(), failure.value()));
   auto sweeper = Sweeper::start(place.removed(), remove_folder);
   if (!sweeper) return fail(std::move(sweeper.error()));
-  auto copier = Copier::start(executor, [uppers = place.uppers()](const std::string& from, const NewUpper& copy) {
-    return copy_folder(uppers, from, copy);
-  });
+  auto copier =
+      Copier::start(executor, [uppers = place.uppers()](const std::string& from, const NewUpper& copy) {
+        return copy_folder(uppers, from, copy);
+      });
   if (!copier) return fail(std::move(copier.error()));
   return std::make_unique<PlainPool>(std::move(place), std::move(*sweeper), std::move(*copier));
 }

@@ -173,7 +173,10 @@ TEST_P(PoolOfEitherKind, CopiesAreOfTheMomentTheyWereOrderedIn) {
 
 TEST_P(PoolOfEitherKind, WhatCannotBeCopiedIsToldOfEachCopy) {
   open(GetParam());
-  const auto copies = pool_->copy("nothing", {{.name = "two", .limit_bytes = 0, .hostname = {}}, {.name = "three", .limit_bytes = 0, .hostname = {}}}, 1);
+  const auto copies = pool_->copy("nothing",
+                                  {{.name = "two", .limit_bytes = 0, .hostname = {}},
+                                   {.name = "three", .limit_bytes = 0, .hostname = {}}},
+                                  1);
   for (const auto& copy : copies) {
     wait_for(*copy);
     EXPECT_FALSE(copy->outcome);

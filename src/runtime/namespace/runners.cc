@@ -39,15 +39,15 @@ constexpr Seconds kWarmLimit{60};
 
 // Where src/repl lies in every sandbox, and where its messages come.
 KeeperProgram python_of(const std::filesystem::path& root) {
-  return {.root = root,
-          .argv = {"/usr/bin/python3", "/usr/lib/warren/repl/main.py", std::to_string(kRunnerDescriptors[3])},
-          // As the agent's default_environment(), and its mark of a given process.
-          .environment = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
-                          "USER=root", "LOGNAME=root", "LANG=C.UTF-8", "SHELL=/bin/bash",
-                          "WARREN_RUNNER=session",
-                          // Large blocks lie on huge pages, which a fork copies the quicker
-                          // (mallopt(3) has no such parameter). src/repl/main.py hides it.
-                          "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"}};
+  return {
+      .root = root,
+      .argv = {"/usr/bin/python3", "/usr/lib/warren/repl/main.py", std::to_string(kRunnerDescriptors[3])},
+      // As the agent's default_environment(), and its mark of a given process.
+      .environment = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+                      "USER=root", "LOGNAME=root", "LANG=C.UTF-8", "SHELL=/bin/bash", "WARREN_RUNNER=session",
+                      // Large blocks lie on huge pages, which a fork copies the quicker
+                      // (mallopt(3) has no such parameter). src/repl/main.py hides it.
+                      "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"}};
 }
 
 std::shared_ptr<Descriptor> watched(const Executor& executor, int descriptor) {
@@ -184,7 +184,7 @@ void Runners::keep(const std::shared_ptr<Sandbox>& sandbox, Twin twin) {
 }
 
 Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesystem::path root,
-                                    std::vector<std::string> imports) {
+                                 std::vector<std::string> imports) {
   const auto deadline = Clock::now() + kWarmLimit;
   const auto warm = std::make_shared<Warm>();
   warm->root = root;
@@ -204,8 +204,9 @@ Task<Result<void>> Runners::warm(std::shared_ptr<Sandbox> sandbox, std::filesyst
   const auto ready = co_await hear(messages, "ready", deadline);
   if (!ready) co_return ready;
   // Names of modules need no escapes.
-  auto said = say(control, fmt::format("{{\"op\":\"warm\",\"imports\":[{}]}}\n",
-                                       imports.empty() ? "" : fmt::format("\"{}\"", fmt::join(imports, "\",\""))));
+  auto said =
+      say(control, fmt::format("{{\"op\":\"warm\",\"imports\":[{}]}}\n",
+                               imports.empty() ? "" : fmt::format("\"{}\"", fmt::join(imports, "\",\""))));
   if (!said) co_return said;
   const auto warmed = co_await hear(messages, "warmed", deadline);
   if (!warmed) co_return warmed;
@@ -277,11 +278,14 @@ Task<void> Runners::return_to(std::shared_ptr<Twin> twin, ForkPoint point) {
 Task<Result<ForkPoint>> Runners::halt(std::shared_ptr<Sandbox> sandbox) {
   const auto twin = sandbox->twin;
   if (!twin)
-    co_return fail(ErrorKind::kConflict, "the session was not forked from a template's, so it cannot be forked");
+    co_return fail(ErrorKind::kConflict,
+                   "the session was not forked from a template's, so it cannot be forked");
   if (twin->is_held)
-    co_return fail(ErrorKind::kConflict, "the session has not gone on yet after a fork; try again in a moment");
+    co_return fail(ErrorKind::kConflict,
+                   "the session has not gone on yet after a fork; try again in a moment");
   if (sandbox->spoilt_forks >= kMostSpoiltForks)
-    co_return fail(ErrorKind::kConflict, "the session's memory cannot be copied: it was tried and failed too often");
+    co_return fail(ErrorKind::kConflict,
+                   "the session's memory cannot be copied: it was tried and failed too often");
   twin->is_held = true;
   auto held = hold(*twin);
   if (!held) {
@@ -393,7 +397,8 @@ Result<std::shared_ptr<Runners::Aboard>> Runners::board(const Sandbox& sandbox, 
   return std::make_shared<Aboard>(std::move(*mooring), std::move(*boarding));
 }
 
-Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, Aboard& aboard, const ForkPoint& point) {
+Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, Aboard& aboard,
+                             const ForkPoint& point) {
   const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
   auto twin = std::move(aboard.boarding).settle(point, aboard.mooring.berth, limit);
   if (!twin) return fail(twin.error());

@@ -38,7 +38,8 @@ class Runners {
 
   // Makes `sandbox`, whose agent runs, the template's own: starts Python in it, lets it
   // import what the template names, and halts it at a fork. A minute at most.
-  Task<Result<void>> warm(std::shared_ptr<Sandbox> sandbox, std::filesystem::path root, std::vector<std::string> imports);
+  Task<Result<void>> warm(std::shared_ptr<Sandbox> sandbox, std::filesystem::path root,
+                          std::vector<std::string> imports);
   // The sandbox behind the template, warm or not; null if there is none.
   std::shared_ptr<Sandbox> instance_of(std::string_view template_name) const;
   // Whether give() can give what was made from `root`.

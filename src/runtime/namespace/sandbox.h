@@ -50,8 +50,8 @@ struct FileState {
 // A state that a sandbox comes from. Only the last ones are kept for it: a long chain of forks
 // would hold as many snapshots.
 struct Ancestor {
-  std::shared_ptr<const int> identity;     // whose address alone counts
-  std::string machine;                     // whose files these were; empty: none's yet
+  std::shared_ptr<const int> identity;  // whose address alone counts
+  std::string machine;                  // whose files these were; empty: none's yet
   std::int64_t taken_ns = 0;
   std::shared_ptr<const FileState> files;  // none: no longer kept for this sandbox
   bool operator==(const Ancestor& other) const { return identity == other.identity; }
@@ -96,7 +96,7 @@ struct Sandbox {
   UniqueFd ids;
   // Its Python session's process, if the runtime has put one here; null once it has ended.
   std::shared_ptr<Twin> twin;
-  int spoilt_forks = 0;  // that ended its session's keeper
+  int spoilt_forks = 0;            // that ended its session's keeper
   Clock::time_point next_session;  // not before then is a session that ended replaced
 
   // Process 1 is reaped, and with it all others are gone; or there never was one.

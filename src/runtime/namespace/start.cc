@@ -137,17 +137,17 @@ Result<void> give_upper(int lead, int user_namespace, const std::filesystem::pat
 
 Task<Result<void>> await_shell(int lead, Clock::time_point deadline) {
   const Executor executor = co_await boost::asio::this_coro::executor;
-  std::shared_ptr<boost::asio::posix::stream_descriptor> socket;
+  // Of its own, since the sandbox may end meanwhile.
+  UniqueFd own(::fcntl(lead, F_DUPFD_CLOEXEC, 0));
+  if (!own) co_return fail(ErrorKind::kConflict, "it was destroyed while it was being made");
+  const auto socket = std::make_shared<boost::asio::posix::stream_descriptor>(executor, own.release());
   while (true) {
-    const auto packet = linux_::receive_packet(lead, kLongest);
+    const auto packet = linux_::receive_packet(socket->native_handle(), kLongest);
     if (!packet) co_return fail(packet.error());
     if (const auto& said = *packet) {
       if (said->bytes == birth::kShell) co_return Result<void>{};
       co_return fail(ErrorKind::kInternal, said->bytes);
     }
-    // As a rule it has said so long ago.
-    if (!socket)
-      socket = std::make_shared<boost::asio::posix::stream_descriptor>(executor, ::fcntl(lead, F_DUPFD_CLOEXEC, 0));
     const bool ready = co_await wait_readable(socket, deadline);
     if (!ready) co_return fail(ErrorKind::kTimeout, "the sandbox did not start in time");
   }
@@ -163,7 +163,8 @@ Task<Result<void>> await_agent(UniqueFd lead, Clock::time_point deadline) {
     // It closed on execve.
     if (!packet && packet.error().kind() == ErrorKind::kUnavailable) co_return Result<void>{};
     if (!packet) co_return fail(packet.error());
-    if (const auto& said = *packet; said && said->bytes != birth::kShell) co_return fail(ErrorKind::kInternal, said->bytes);
+    if (const auto& said = *packet; said && said->bytes != birth::kShell)
+      co_return fail(ErrorKind::kInternal, said->bytes);
   }
 }
 

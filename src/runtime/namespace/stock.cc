@@ -22,7 +22,8 @@ bool is_waiting(const Sandbox& sandbox) {
 bool is_usable(const Sandbox& sandbox) { return sandbox.twin && is_waiting(sandbox); }
 bool is_shell(const Sandbox& sandbox) { return sandbox.lead && is_waiting(sandbox); }
 
-std::shared_ptr<Sandbox> take_from(std::deque<std::shared_ptr<Sandbox>>& shelf, bool (*is_good)(const Sandbox&)) {
+std::shared_ptr<Sandbox> take_from(std::deque<std::shared_ptr<Sandbox>>& shelf,
+                                   bool (*is_good)(const Sandbox&)) {
   const auto found = std::ranges::find_if(shelf, [&](const auto& one) { return is_good(*one); });
   if (found == shelf.end()) return nullptr;
   auto sandbox = *found;
@@ -37,9 +38,8 @@ StockKind kind_of(const SandboxSpec& spec, const std::filesystem::path& template
 }  // namespace
 
 Stock::Shelf* Stock::shelf_of(const Sandbox& sandbox) {
-  const auto found = kinds_.find({.account = sandbox.account,
-                                  .template_root = sandbox.template_root,
-                                  .limits = sandbox.limits});
+  const auto found = kinds_.find(
+      {.account = sandbox.account, .template_root = sandbox.template_root, .limits = sandbox.limits});
   return found == kinds_.end() ? nullptr : &found->second;
 }
 
@@ -55,12 +55,14 @@ std::shared_ptr<Sandbox> Stock::take(const SandboxSpec& spec, const std::filesys
   return sandbox;
 }
 
-std::shared_ptr<Sandbox> Stock::take_shell(const SandboxSpec& spec, const std::filesystem::path& template_root) {
+std::shared_ptr<Sandbox> Stock::take_shell(const SandboxSpec& spec,
+                                           const std::filesystem::path& template_root) {
   const auto found = kinds_.find(kind_of(spec, template_root));
   return found == kinds_.end() ? nullptr : take_from(found->second.shells, is_shell);
 }
 
-void Stock::note_fork(const SandboxSpec& spec, const std::filesystem::path& template_root, std::size_t children) {
+void Stock::note_fork(const SandboxSpec& spec, const std::filesystem::path& template_root,
+                      std::size_t children) {
   const auto found = kinds_.find(kind_of(spec, template_root));
   if (found == kinds_.end()) return;
   found->second.wanted_at = Clock::now();
@@ -103,7 +105,8 @@ std::vector<std::shared_ptr<Sandbox>> Stock::sort_out(const IsCurrent& is_curren
   std::vector<std::shared_ptr<Sandbox>> useless;
   for (auto kind = kinds_.begin(); kind != kinds_.end();) {
     auto& shelf = kind->second;
-    const bool kept = shelf.wanted_at >= oldest && is_current(shelf.spec.template_name, kind->first.template_root);
+    const bool kept =
+        shelf.wanted_at >= oldest && is_current(shelf.spec.template_name, kind->first.template_root);
     const auto clear = [&](auto& of_it, bool (*is_good)(const Sandbox&)) {
       std::erase_if(of_it, [&](const std::shared_ptr<Sandbox>& sandbox) {
         const bool useful = kept && is_good(*sandbox);

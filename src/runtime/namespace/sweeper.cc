@@ -1,6 +1,5 @@
 #include "runtime/namespace/sweeper.h"
 
-#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,7 +34,8 @@ Sweeper::~Sweeper() {
 }
 
 Result<void> Sweeper::spawn() {
-  auto process = HelperProcess::start("warren-sweeper", linux_::SocketKind::kPacket, [this](int wakes) { run(wakes); });
+  auto process =
+      HelperProcess::start("warren-sweeper", linux_::SocketKind::kPacket, [this](int wakes) { run(wakes); });
   if (!process) return fail(std::move(process.error()));
   waker_ = std::move(process->socket);
   child_ = process->pid;
@@ -43,17 +43,16 @@ Result<void> Sweeper::spawn() {
 }
 
 void Sweeper::run(int wakes) const {
-  while (true) {
-    sweep();
-    pollfd ready{.fd = wakes, .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, -1) < 0) continue;
-    // What comes with the packets is let go of here. All that wait, before it goes on.
+  sweep();
+  while (linux_::wait_for_packet(wakes, 1)) {
+    // What comes with the packets is let go of here: all that wait, before anything is removed.
     while (true) {
-      const auto packet = linux_::receive_packet(wakes, 1);
-      if (!packet) return sweep();
-      if (!packet->has_value()) break;
+      const auto more = linux_::receive_packet(wakes, 1);
+      if (!more || !more->has_value()) break;
     }
+    sweep();
   }
+  sweep();
 }
 
 void Sweeper::sweep() const {
@@ -77,7 +76,8 @@ void Sweeper::wake(UniqueFd mounts) {
   // A socket that is full wakes it as well; without a child, tend() makes one.
   const std::array descriptors{mounts.get()};
   const auto sent = linux_::send_packet(waker_.get(), "W", std::span(descriptors).first(mounts ? 1 : 0));
-  if (!sent && sent.error().kind() != ErrorKind::kLimited) log::debug("the sweeper: {}", sent.error().message());
+  if (!sent && sent.error().kind() != ErrorKind::kLimited)
+    log::debug("the sweeper: {}", sent.error().message());
 }
 
 void Sweeper::tend() {

@@ -21,7 +21,7 @@ inline constexpr std::array kRunnerDescriptors{0, 1, 2, 250, 251};
 struct Berth {
   pid_t process_one = -1;  // as the host counts
   int process_one_pidfd = -1;
-  int mount_namespace = -1;  // its /proc/PID/ns/mnt
+  int mount_namespace = -1;    // its /proc/PID/ns/mnt
   std::uint32_t first_id = 0;  // the host's user id of the sandbox's root
   // Files to which a process writes "0" to join cgroups (linux_::TwinEntry): those of the
   // memory limit, which keepers are in as well, others, and those of the freezer and the

@@ -16,7 +16,8 @@
 namespace warren::runtime {
 namespace {
 
-constexpr std::array kNamespaces{"cgroup", "ipc", "mnt", "net", "pid", "pid_for_children", "time", "user", "uts"};
+constexpr std::array kNamespaces{"cgroup",           "ipc",  "mnt",  "net", "pid",
+                                 "pid_for_children", "time", "user", "uts"};
 
 Result<std::string> link(pid_t pid, std::string_view name) {
   const std::string path = fmt::format("/proc/{}/ns/{}", pid, name);
@@ -74,7 +75,8 @@ Result<void> inspect_runner(pid_t runner, const Berth& berth) {
   }};
   for (const auto& [key, value] : expected)
     if (field(*status, key) != value)
-      return fail(ErrorKind::kInternal, fmt::format("a new runner has {} {}, not {}", key, field(*status, key), value));
+      return fail(ErrorKind::kInternal,
+                  fmt::format("a new runner has {} {}, not {}", key, field(*status, key), value));
   // Kernels before 5.9 do not count them.
   const auto filters = field(*status, "Seccomp_filters");
   if (!filters.empty() && filters != std::to_string(berth.filter->programs().size()))

@@ -18,8 +18,8 @@
 #include <bit>
 #include <cstring>
 
-#include "linux/capabilities.h"
 #include "birth/process_limits.h"
+#include "linux/capabilities.h"
 #include "runtime/namespace/twin/inspection.h"
 #include "runtime/namespace/twin/keeper.h"
 
@@ -65,17 +65,8 @@ class Scratch {
   std::string bytes_;
 };
 
-// Where each argument lies.
-struct Arguments {
-  std::uint64_t zero = 0;  // the character '0'
-  std::uint64_t capability_header = 0;
-  std::uint64_t capability_data = 0;
-  std::vector<std::uint64_t> programs;
-  std::uint64_t batch = 0;  // a page for the table of linux_::Injection::batch()
-};
-
-Arguments lay_out(Scratch& scratch, const Berth& berth) {
-  Arguments arguments;
+CallArguments lay_out(Scratch& scratch, const Berth& berth) {
+  CallArguments arguments;
   arguments.zero = scratch.add('0');
   arguments.capability_header =
       scratch.add(__user_cap_header_struct{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0});
@@ -154,13 +145,15 @@ Result<void> close_others(Injection& runner, const Berth& berth) {
 }
 
 // All but the mount namespace: before the sandbox has its root, there is nothing to see in that.
-Result<std::uint64_t> board(Injection& runner, std::uint64_t target, const Berth& berth, const Arguments& arguments) {
+Result<std::uint64_t> board(Injection& runner, std::uint64_t target, const Berth& berth,
+                            const CallArguments& arguments) {
   WARREN_TRY(join(runner, berth.join, arguments.zero));
   WARREN_TRY(take_descriptors(runner, berth));
   WARREN_TRY(take_joins(runner, berth));
   for (const auto& [resource, value] : birth::process_limits(berth.open_files))
     WARREN_TRY(birth::limit_process(runner.pid(), resource, value));
-  constexpr std::uint64_t kMost = CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+  constexpr std::uint64_t kMost =
+      CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
   // By itself: once it has other ids, it may not look at the sandbox's first process any more.
   auto mounts = give(runner, berth.mount_namespace);
   if (!mounts) return mounts;
@@ -170,7 +163,7 @@ Result<std::uint64_t> board(Injection& runner, std::uint64_t target, const Berth
 
 // What nobody else may be able to give up for it: rights over the host, and after those the
 // bounding set and the filter, which it gives itself with no rights but a sandbox's.
-Result<void> drop_rights(Injection& runner, const Arguments& arguments) {
+Result<void> drop_rights(Injection& runner, const CallArguments& arguments) {
   WARREN_TRY(do_call(runner, "setsid", SYS_setsid, {}));
   // Without key support there is no keyring to leave.
   const auto keyring = do_call(runner, "keyctl", SYS_keyctl, {KEYCTL_JOIN_SESSION_KEYRING, 0});
@@ -190,14 +183,15 @@ Result<void> drop_rights(Injection& runner, const Arguments& arguments) {
   return runner.batch("give up rights", calls, arguments.batch);
 }
 
-Result<void> enter(Injection& runner, std::uint64_t mounts, const Berth& berth, const Arguments& arguments) {
+Result<void> enter(Injection& runner, std::uint64_t mounts, const Berth& berth,
+                   const CallArguments& arguments) {
   WARREN_TRY(do_call(runner, "setns", SYS_setns, {mounts, CLONE_NEWNS}));
   WARREN_TRY(close_others(runner, berth));
   return drop_rights(runner, arguments);
 }
 
 // What is left to do when it has no rights, and is still out of reach from inside.
-Result<void> join_the_running(Injection& runner, const Berth& berth, const Arguments& arguments) {
+Result<void> join_the_running(Injection& runner, const Berth& berth, const CallArguments& arguments) {
   if (berth.thaw) WARREN_TRY(berth.thaw());
   for (std::uint64_t i = 0; i < berth.run_join.size(); ++i) {
     WARREN_TRY(do_call(runner, "join cgroup", SYS_write, {kFirstJoin + i, arguments.zero, 1}));
@@ -210,11 +204,13 @@ Result<void> join_the_running(Injection& runner, const Berth& berth, const Argum
 // the scratch memory too, which is of no use by then.
 Result<void> tell_addresses(Injection& runner, const Birth& birth) {
   if (birth.child_tid != 0) {
-    const auto number = runner.call("set_tid_address", {.number = SYS_set_tid_address, .arguments = {birth.child_tid}});
+    const auto number =
+        runner.call("set_tid_address", {.number = SYS_set_tid_address, .arguments = {birth.child_tid}});
     if (!number) return fail(number.error());
     const auto tid = static_cast<std::int32_t>(*number);
     // As clone(2) has it: an address that is none is the program's own affair.
-    (void)linux_::write_memory(runner.pid(), birth.child_tid, {reinterpret_cast<const char*>(&tid), sizeof tid});
+    (void)linux_::write_memory(runner.pid(), birth.child_tid,
+                               {reinterpret_cast<const char*>(&tid), sizeof tid});
   }
   if (birth.rseq_address == 0) return {};
   return do_call(runner, "rseq", SYS_rseq, {birth.rseq_address, birth.rseq_bytes, 0, birth.rseq_signature});
@@ -253,8 +249,10 @@ Result<Boarded> board_runner(Injection& keeper, const Berth& berth, const linux_
   boarded.code = *code;
   boarded.scratch = *mapped;
   Scratch scratch(*mapped);
-  const Arguments arguments = lay_out(scratch, berth);
-  if (scratch.bytes().size() > kScratchBytes - kPage) return fail(ErrorKind::kInternal, "the filter is too long");
+  boarded.arguments = lay_out(scratch, berth);
+  const CallArguments& arguments = boarded.arguments;
+  if (scratch.bytes().size() > kScratchBytes - kPage)
+    return fail(ErrorKind::kInternal, "the filter is too long");
   WARREN_TRY(linux_::write_memory(keeper.pid(), scratch.address(), scratch.bytes()));
 
   // The runner's pages are charged to the keeper.
@@ -284,12 +282,10 @@ Result<Boarded> board_runner(Injection& keeper, const Berth& berth, const linux_
 Result<void> settle_runner(Injection& keeper, const Boarded& boarded, const Berth& berth, const Birth& birth,
                            const linux_::WaitLimit& limit) {
   const auto settled = [&]() -> Result<void> {
-    Scratch scratch(boarded.scratch);
-    const Arguments arguments = lay_out(scratch, berth);
     auto runner = Injection::begin(boarded.runner, boarded.code, limit);
     if (!runner) return fail(runner.error());
-    WARREN_TRY(enter(*runner, boarded.mounts, berth, arguments));
-    WARREN_TRY(join_the_running(*runner, berth, arguments));
+    WARREN_TRY(enter(*runner, boarded.mounts, berth, boarded.arguments));
+    WARREN_TRY(join_the_running(*runner, berth, boarded.arguments));
     WARREN_TRY(tell_addresses(*runner, birth));
     WARREN_TRY(do_call(keeper, "close", SYS_close, {boarded.target}));
     WARREN_TRY(do_call(keeper, "munmap", SYS_munmap, {boarded.scratch, kScratchBytes}));

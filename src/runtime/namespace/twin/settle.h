@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "linux/tracee.h"
@@ -27,12 +28,22 @@ struct Birth {
 // Writes "0" to each of the files, which are ours. The keeper has been brought code.
 Result<void> join_cgroups(linux_::Injection& keeper, std::span<const UniqueFd> files);
 
+// Where what calls point to lies in the memory that they are made in.
+struct CallArguments {
+  std::uint64_t zero = 0;  // the character '0'
+  std::uint64_t capability_header = 0;
+  std::uint64_t capability_data = 0;
+  std::vector<std::uint64_t> programs;  // of the filter
+  std::uint64_t batch = 0;              // a page for the table of linux_::Injection::batch()
+};
+
 // A new runner that exists in the sandbox already, stopped before its first instruction, and has
 // everything there but files. It has rights still, so nothing that could hurt it may run there.
 struct Boarded {
   pid_t runner = -1;
   std::uint64_t code = 0;     // the gadget that was brought (linux_::Injection::bring_code())
   std::uint64_t scratch = 0;  // memory for the arguments of calls
+  CallArguments arguments;    // there
   std::uint64_t target = 0;   // the keeper's descriptor of the sandbox
   std::uint64_t mounts = 0;   // the runner's of the sandbox's mount namespace
 };

@@ -25,9 +25,7 @@ constexpr std::uint64_t kForkFlags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID |
 // No process of the runner's sandbox has this number.
 constexpr long kSomeoneElse = 0x3fffffff;
 
-bool share_memory(pid_t one, pid_t other) {
-  return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
-}
+bool share_memory(pid_t one, pid_t other) { return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0; }
 
 Result<Twin> complete(pid_t keeper, pid_t runner, std::uint64_t gadget) {
   auto keeper_pidfd = linux_::open_pidfd(keeper);
@@ -143,7 +141,8 @@ Result<ForkPoint> halt_at_fork(const Twin& twin) {
   if (!mask) return fail(mask.error());
   point.mask = *mask;
   __ptrace_rseq_configuration rseq{};
-  if (::ptrace(static_cast<__ptrace_request>(PTRACE_GET_RSEQ_CONFIGURATION), twin.runner, sizeof rseq, &rseq) > 0) {
+  if (::ptrace(static_cast<__ptrace_request>(PTRACE_GET_RSEQ_CONFIGURATION), twin.runner, sizeof rseq,
+               &rseq) > 0) {
     point.birth.rseq_address = rseq.rseq_abi_pointer;
     point.birth.rseq_bytes = rseq.rseq_abi_size;
     point.birth.rseq_signature = rseq.signature;
@@ -192,10 +191,10 @@ Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const 
   return fail(std::move(cut.error()).in("copy a session"));
 }
 
-Boarding::Boarding(pid_t keeper, const Boarded& boarded) : keeper_(keeper), boarded_(boarded) {}
+Boarding::Boarding(pid_t keeper, Boarded boarded) : keeper_(keeper), boarded_(std::move(boarded)) {}
 
 Boarding::Boarding(Boarding&& other) noexcept
-    : keeper_(std::exchange(other.keeper_, -1)), boarded_(other.boarded_) {}
+    : keeper_(std::exchange(other.keeper_, -1)), boarded_(std::move(other.boarded_)) {}
 
 Boarding::~Boarding() {
   if (keeper_ < 0) return;
@@ -216,7 +215,7 @@ Result<Boarding> board_copy(pid_t keeper, const ForkPoint& point, const Berth& b
     end_held(aboard->runner);
     return fail(ErrorKind::kUnavailable, "the keeper has ended");
   }();
-  if (boarded) return Boarding(keeper, *boarded);
+  if (boarded) return Boarding(keeper, *std::move(boarded));
   end_held(keeper);
   return fail(std::move(boarded.error()).in("put a session into a sandbox"));
 }

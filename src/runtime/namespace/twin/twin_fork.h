@@ -84,7 +84,7 @@ Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const 
 // A new runner with that memory, on its way into a sandbox. Ends both unless it is settled.
 class Boarding {
  public:
-  Boarding(pid_t keeper, const Boarded& boarded);
+  Boarding(pid_t keeper, Boarded boarded);
   Boarding(Boarding&& other) noexcept;
   Boarding& operator=(Boarding&&) = delete;
   ~Boarding();

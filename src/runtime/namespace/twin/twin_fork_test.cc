@@ -103,7 +103,7 @@ class TwinForkTest : public testing::NamespaceFixture {
     Berth berth;
     Line line;
     UniqueFd pidfd;
-  UniqueFd mounts;
+    UniqueFd mounts;
     std::vector<UniqueFd> memory, join, run_join;
     std::array<UniqueFd, kRunnerDescriptors.size()> inside;
   };

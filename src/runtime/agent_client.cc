@@ -220,6 +220,8 @@ class Stream : public AgentStream {
     }
   }
 
+  bool has_next() const override { return !state_->items.empty(); }
+
   Task<Result<void>> write(std::string bytes) override {
     auto link = link_;
     auto state = state_;

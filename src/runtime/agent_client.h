@@ -42,6 +42,8 @@ class AgentStream {
   // ended. kUnavailable: the agent or its connection is gone. Data is acknowledged
   // to the agent when it is taken here, so a slow reader slows only its stream.
   virtual Task<Result<StreamEvent>> next() = 0;
+  // Whether something has come that next() would give without waiting.
+  virtual bool has_next() const = 0;
 
   // Sends input; waits while the window is closed. kConflict once the stream has ended.
   virtual Task<Result<void>> write(std::string bytes) = 0;

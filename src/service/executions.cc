@@ -70,6 +70,8 @@ class AgentExecution final : public Execution, public std::enable_shared_from_th
     co_return fail(ErrorKind::kConflict, "the call has ended");
   }
 
+  bool has_next() const override { return stream_ && stream_->has_next(); }
+
   void cancel() override {
     if (stream_) stream_->cancel();
   }

@@ -40,6 +40,7 @@ class FakeStream final : public runtime::AgentStream {
     state->events.pop_front();
     co_return event;
   }
+  bool has_next() const override { return !state_->events.empty(); }
   Task<Result<void>> write(std::string bytes) override {
     WARREN_TRY_CO(unless(state_->write_error));
     state_->input += bytes;

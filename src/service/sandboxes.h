@@ -156,6 +156,8 @@ class Execution {
   virtual ~Execution() = default;
   // What happens next; Finished is the last. kUnavailable if the sandbox ended meanwhile.
   virtual Task<Result<ExecEvent>> next() = 0;
+  // Whether something has come that next() has not given yet.
+  virtual bool has_next() const = 0;
   virtual void cancel() = 0;
   // Terminals only.
   virtual Task<Result<void>> write_input(std::string bytes) = 0;

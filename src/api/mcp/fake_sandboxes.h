@@ -40,6 +40,7 @@ class FakeExecution : public service::Execution {
     events_.pop_front();
     co_return event;
   }
+  bool has_next() const override { return !events_.empty(); }
   void cancel() override {
     cancelled_ = true;
     changed_.notify();

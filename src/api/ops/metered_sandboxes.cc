@@ -75,6 +75,7 @@ class MeteredExecution final : public service::Execution {
       running->end(outcome_of_call(*finished));
     co_return event;
   }
+  bool has_next() const override { return inner_->has_next(); }
   void cancel() override { inner_->cancel(); }
   Task<Result<void>> write_input(std::string bytes) override { return inner_->write_input(std::move(bytes)); }
   void resize(int rows, int columns) override { inner_->resize(rows, columns); }

@@ -20,6 +20,37 @@ namespace asio = boost::asio;
 // refusal that deserves a status of its own.
 constexpr Millis kHeadPatience{200};
 
+// What has come already goes out in one piece, up to so many bytes.
+constexpr std::size_t kGathered = 64 << 10;
+
+// Lines of an answer, and whether more follow.
+struct Piece {
+  enum class End { kOpen, kWhole, kBrokenOff };
+  std::string text;
+  End end = End::kOpen;
+};
+
+// The lines of `event` and of what has come behind it.
+Task<Piece> gather(std::shared_ptr<service::Execution> execution, EventLines& lines,
+                   Result<service::ExecEvent> event) {
+  Piece piece;
+  while (true) {
+    if (!event) {
+      piece.text += lines.broken(event.error());
+      piece.end = Piece::End::kBrokenOff;
+      break;
+    }
+    piece.text += lines.lines(*event);
+    if (std::holds_alternative<service::Finished>(*event)) {
+      piece.end = Piece::End::kWhole;
+      break;
+    }
+    if (piece.text.size() >= kGathered || !execution->has_next()) break;
+    event = co_await execution->next();
+  }
+  co_return piece;
+}
+
 // The first event of an execution, awaited beside a timer that its arrival cancels.
 struct First {
   explicit First(const Executor& executor) : timer(executor) {}
@@ -90,29 +121,42 @@ Task<void> stream_execution(std::shared_ptr<service::Execution> execution, http:
   headers.set("Content-Type", "application/x-ndjson");
   headers.set("Cache-Control", "no-store");
   headers.set("X-Accel-Buffering", "no");
+  EventLines lines;
+  Piece piece;
+  if (first.event) {
+    auto gathering = gather(execution, lines, std::move(*first.event));
+    piece = co_await std::move(gathering);
+    if (piece.end == Piece::End::kWhole) {
+      writer.on_disconnect({});
+      http::Response whole{.status = 200, .headers = std::move(headers), .body = std::move(piece.text)};
+      (void)co_await writer.send(std::move(whole));
+      co_return;
+    }
+  }
   const auto begun = co_await writer.begin(200, std::move(headers));
   if (!begun) execution->cancel();
+  const bool came_late = !first.event;
   while (!first.event) {
     first.timer.expires_at(Clock::time_point::max());
     co_await wait(first);
   }
   if (!begun) co_return;
+  if (came_late) {
+    auto gathering = gather(execution, lines, std::move(*first.event));
+    piece = co_await std::move(gathering);
+  }
 
-  EventLines lines;
-  auto event = std::move(*first.event);
   while (true) {
-    if (!event) {
-      // Ends without finish(): what came is not the whole, and the client sees it.
-      (void)co_await writer.write(lines.broken(event.error()));
-      co_return;
-    }
-    auto text = lines.lines(*event);
-    if (!text.empty()) {
-      const auto written = co_await writer.write(std::move(text));
+    if (!piece.text.empty()) {
+      const auto written = co_await writer.write(std::move(piece.text));
       if (!written) co_return;
     }
-    if (std::holds_alternative<service::Finished>(*event)) break;
-    event = co_await execution->next();
+    // Without finish(): what came is not the whole, and the client sees it.
+    if (piece.end == Piece::End::kBrokenOff) co_return;
+    if (piece.end == Piece::End::kWhole) break;
+    auto event = co_await execution->next();
+    auto gathering = gather(execution, lines, std::move(event));
+    piece = co_await std::move(gathering);
   }
   writer.on_disconnect({});
   (void)co_await writer.finish();

@@ -137,3 +137,10 @@ def test_a_copy_that_dies_is_told_as_that(family, hostile):
         hostile.python(TOOLS)
         hostile.python_ok("fd = file_with(whole)\nclone(before=[(MADVISE, page, 4096, DONTFORK)], after=[(MADVISE, page, 4096, DOFORK)])")
         family.ask(hostile, 8)
+
+
+def test_shared_code_that_may_not_be_made_again(family, hostile):
+    """Memory that is written to and executed is refused to the process from now on (prctl(2), PR_SET_MDWE)."""
+    hostile.python_ok("shared = libc.mmap(None, 4096, RWX, SHARED | ANONYMOUS, -1, 0)\nassert call(157, 65, 1) == 0")
+    family.refused(hostile, "shares")
+    family.recovers(hostile)

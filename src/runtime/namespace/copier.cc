@@ -1,14 +1,14 @@
 #include "runtime/namespace/copier.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -81,30 +81,44 @@ void settle(const std::shared_ptr<UpperCopy>& copy, Result<void> outcome) {
   copy->done.set();
 }
 
-Error ended() { return {ErrorKind::kUnavailable, "the process that copies files has ended; try again"}; }
-
 }  // namespace
 
-Result<std::unique_ptr<Copier>> Copier::start(const Executor& executor, Make make) {
-  std::unique_ptr<Copier> copier(new Copier(executor, std::move(make)));
+struct Copier::Child {
+  HelperProcess process;
+  std::shared_ptr<asio::posix::stream_descriptor> socket;
+  // What has been ordered of it and not answered yet, by number.
+  std::map<std::uint64_t, std::shared_ptr<UpperCopy>> open;
+
+  void fail_all(const Error& error) {
+    for (const auto& [number, copy] : std::exchange(open, {})) settle(copy, fail(error));
+  }
+};
+
+Copier::Copier(Executor executor, Make make, Millis patience)
+    : executor_(std::move(executor)), make_(std::move(make)), patience_(patience) {}
+
+Result<std::unique_ptr<Copier>> Copier::start(const Executor& executor, Make make, Millis patience) {
+  std::unique_ptr<Copier> copier(new Copier(executor, std::move(make), patience));
   if (auto spawned = copier->spawn(); !spawned) return fail(std::move(spawned.error()));
   return copier;
 }
 
 Copier::~Copier() {
+  if (!child_) return;
   boost::system::error_code ignored;
-  if (socket_) socket_->close(ignored);
-  if (child_ > 0) ::waitpid(child_, nullptr, 0);
+  child_->socket->close(ignored);
+  child_->process.end(patience_);
 }
 
 Result<void> Copier::spawn() {
   auto process =
       HelperProcess::start("warren-copier", linux_::SocketKind::kPacket, [this](int orders) { run(orders); });
   if (!process) return fail(std::move(process.error()));
-  child_ = process->pid;
-  socket_ = std::make_shared<asio::posix::stream_descriptor>(executor_, process->socket.release());
-  open_ = std::make_shared<std::map<std::uint64_t, std::shared_ptr<UpperCopy>>>();
-  asio::co_spawn(executor_, hear(socket_, open_), asio::detached);
+  child_ = std::make_shared<Child>();
+  child_->process = std::move(*process);
+  child_->socket =
+      std::make_shared<asio::posix::stream_descriptor>(executor_, child_->process.socket().release());
+  asio::co_spawn(executor_, hear(child_), asio::detached);
   return {};
 }
 
@@ -136,8 +150,8 @@ void Copier::run(int orders) const {
   for (std::size_t left = under_way; left > 0; left = under_way) under_way.wait(left);
 }
 
-Task<void> Copier::hear(std::shared_ptr<asio::posix::stream_descriptor> answers,
-                        std::shared_ptr<std::map<std::uint64_t, std::shared_ptr<UpperCopy>>> open) {
+Task<void> Copier::hear(std::shared_ptr<Child> child) {
+  const auto answers = child->socket;
   while (true) {
     const bool ready = co_await wait_readable(answers, Clock::time_point::max());
     if (!ready) break;
@@ -146,10 +160,10 @@ Task<void> Copier::hear(std::shared_ptr<asio::posix::stream_descriptor> answers,
     const std::optional<linux_::Packet>& arrived = *packet;
     if (!arrived) continue;
     Fields fields(arrived->bytes);
-    const auto found = open->find(fields.number());
-    if (found == open->end()) continue;
+    const auto found = child->open.find(fields.number());
+    if (found == child->open.end()) continue;
     const auto copy = found->second;
-    open->erase(found);
+    child->open.erase(found);
     if (fields.empty()) {
       settle(copy, {});
     } else {
@@ -157,26 +171,42 @@ Task<void> Copier::hear(std::shared_ptr<asio::posix::stream_descriptor> answers,
       settle(copy, fail(kind, std::string(fields.rest())));
     }
   }
-  for (const auto& [number, copy] : std::exchange(*open, {})) settle(copy, fail(ended()));
+  child->fail_all({ErrorKind::kUnavailable, "the process that copies files has ended; try again"});
+}
+
+Task<void> Copier::mind(std::shared_ptr<Child> child, std::vector<std::shared_ptr<UpperCopy>> order,
+                        Millis patience) {
+  for (const auto& copy : order) {
+    const bool done = co_await copy->done.wait(Clock::now() + patience);
+    if (done) continue;
+    log::warn("a copy of a sandbox's files takes longer than {} s: it is given up",
+              std::chrono::duration_cast<Seconds>(patience).count());
+    child->process.kill();
+    // Its end may take longer still, where a disk does not answer.
+    child->fail_all({ErrorKind::kTimeout, "copying the sandbox's files took too long"});
+    co_return;
+  }
 }
 
 std::vector<std::shared_ptr<UpperCopy>> Copier::copy(const std::string& from, std::vector<NewUpper> copies,
                                                      std::size_t direct) {
-  if (child_ > 0 && ::waitpid(child_, nullptr, WNOHANG) == child_) child_ = -1;
   Result<void> sent;
-  if (child_ < 0) sent = spawn();
+  if (child_->process.has_ended()) sent = spawn();
   std::vector<std::shared_ptr<UpperCopy>> tickets;
   Order order{.from = from, .direct = direct, .copies = {}};
   for (auto& copy : copies) {
     tickets.push_back(std::make_shared<UpperCopy>());
-    open_->emplace(++last_, tickets.back());
+    child_->open.emplace(++last_, tickets.back());
     order.copies.emplace_back(last_, std::move(copy));
   }
-  if (sent) sent = linux_::send_packet(socket_->native_handle(), written(order));
-  if (sent) return tickets;
+  if (sent) sent = linux_::send_packet(child_->socket->native_handle(), written(order));
+  if (sent) {
+    asio::co_spawn(executor_, mind(child_, tickets, patience_), asio::detached);
+    return tickets;
+  }
   for (const auto& [number, copy] : order.copies) {
-    settle(open_->at(number), fail(sent.error()));
-    open_->erase(number);
+    settle(child_->open.at(number), fail(sent.error()));
+    child_->open.erase(number);
   }
   return tickets;
 }

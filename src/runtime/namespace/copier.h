@@ -3,14 +3,13 @@
 // where much was written, and a pool without snapshots copies file by file.
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/task.h"
 #include "runtime/namespace/pool.h"
@@ -23,7 +22,8 @@ class Copier {
   // Makes one copy, in the other process and on any of its threads. Names have been checked.
   using Make = std::function<Result<void>(const std::string& from, const NewUpper& copy)>;
 
-  static Result<std::unique_ptr<Copier>> start(const Executor& executor, Make make);
+  // No copy takes longer than `patience`: it fails then, and all that were ordered with it.
+  static Result<std::unique_ptr<Copier>> start(const Executor& executor, Make make, Millis patience);
   // Waits for what is being copied.
   ~Copier();
   Copier(const Copier&) = delete;
@@ -34,18 +34,19 @@ class Copier {
                                                std::size_t direct);
 
  private:
-  Copier(Executor executor, Make make) : executor_(std::move(executor)), make_(std::move(make)) {}
+  struct Child;
+
+  Copier(Executor executor, Make make, Millis patience);
   Result<void> spawn();
   void run(int orders) const;
-  static Task<void> hear(std::shared_ptr<boost::asio::posix::stream_descriptor> answers,
-                         std::shared_ptr<std::map<std::uint64_t, std::shared_ptr<UpperCopy>>> open);
+  static Task<void> hear(std::shared_ptr<Child> child);
+  static Task<void> mind(std::shared_ptr<Child> child, std::vector<std::shared_ptr<UpperCopy>> order,
+                         Millis patience);
 
   Executor executor_;
   Make make_;
-  pid_t child_ = -1;
-  std::shared_ptr<boost::asio::posix::stream_descriptor> socket_;
-  // What has been ordered of this child and not answered yet, by number.
-  std::shared_ptr<std::map<std::uint64_t, std::shared_ptr<UpperCopy>>> open_;
+  Millis patience_;
+  std::shared_ptr<Child> child_;
   std::uint64_t last_ = 0;
 };
 

@@ -6,7 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
+
+#include "linux/process.h"
 
 namespace warren::runtime {
 namespace {
@@ -32,7 +35,36 @@ Result<HelperProcess> HelperProcess::start(const std::string& name, linux_::Sock
   const pid_t pid = ::fork();
   if (pid < 0) return fail_errno("fork");
   if (pid == 0) become(name, ends->second.get(), work);
-  return HelperProcess{.pid = pid, .socket = std::move(ends->first)};
+  auto process = linux_::open_pidfd(pid);
+  if (!process) return fail(std::move(process.error()));
+  return HelperProcess(std::move(*process), std::move(ends->first));
+}
+
+bool HelperProcess::has_ended() {
+  if (!process_) return true;
+  const auto ended = linux_::wait_for_exit(process_.get(), Clock::time_point::min());
+  if (ended && !ended->has_value()) return false;
+  process_.reset();
+  return true;
+}
+
+void HelperProcess::kill() {
+  if (process_) (void)linux_::send_signal(process_.get(), SIGKILL);
+}
+
+bool HelperProcess::end(Millis patience) {
+  // What waits for a disk that does not answer ends some time later.
+  constexpr Seconds kKilled{5};
+  socket_.reset();
+  if (!process_) return false;
+  const auto ended = linux_::wait_for_exit(process_.get(), Clock::now() + patience);
+  const std::optional<linux_::ExitStatus> status = ended.value_or(std::nullopt);
+  if (!status) {
+    kill();
+    (void)linux_::wait_for_exit(process_.get(), Clock::now() + kKilled);
+  }
+  process_.reset();
+  return status && status->signal == 0 && status->code == 0;
 }
 
 }  // namespace warren::runtime

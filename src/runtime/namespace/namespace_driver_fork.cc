@@ -40,11 +40,11 @@ struct NamespaceDriver::Copied {
   std::vector<std::shared_ptr<UpperCopy>> uppers;  // of each child
   // Those of them that are copied from the parent's own, which stands still meanwhile.
   std::array<std::shared_ptr<UpperCopy>, 2> of_the_parent;
-  ForkPoint parent;        // where its session stands
-  ForkPoint point;         // the same of the copy
-  pid_t keeper = -1;       // of the copy, until the last child takes it
-  std::size_t wanted = 0;  // children that still want a keeper
-  bool failed = false;     // one of them: the others are not wanted any more
+  ForkPoint parent;            // where its session stands
+  ForkPoint point;             // the same of the copy
+  pid_t keeper = -1;           // of the copy, until the last child takes it
+  std::size_t wanted = 0;      // children that still want a keeper
+  std::optional<Error> cause;  // why one of them could not be made: the others are not wanted then
 
   Copied() = default;
   Copied(const Copied&) = delete;
@@ -88,9 +88,9 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent,
                                              std::vector<SandboxSpec> specs) {
   std::vector<std::shared_ptr<ForkChild>> children;
   Result<void> outcome;
+  for (auto& spec : specs) spec.template_name = parent->template_name;
   stock_.note_fork(specs.front(), parent->template_root, specs.size());
-  for (auto& spec : specs) {
-    spec.template_name = parent->template_name;
+  for (const auto& spec : specs) {
     outcome = admit(spec);
     if (!outcome) break;
     auto child = std::make_shared<ForkChild>();
@@ -112,13 +112,11 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent,
       asio::co_spawn(executor_, finish(children.front(), from), asio::detached);
       auto waiting = let_go(parent, from);
       outcome = co_await std::move(waiting);
-      from->failed = from->failed || !outcome;
+      if (!outcome && !from->cause) from->cause = outcome.error();
       for (const auto& child : std::span(children).subspan(1))
         asio::co_spawn(executor_, finish(child, from), asio::detached);
-      for (const auto& child : children) {
-        co_await child->done.wait(Clock::time_point::max());
-        if (!child->outcome && outcome) outcome = fail(child->outcome.error());
-      }
+      for (const auto& child : children) co_await child->done.wait(Clock::time_point::max());
+      if (from->cause) outcome = fail(*from->cause);
     } else {
       outcome = fail(std::move(copied.error()));
     }
@@ -203,7 +201,7 @@ Task<Result<void>> NamespaceDriver::let_go(std::shared_ptr<Sandbox> parent, std:
 Task<void> NamespaceDriver::finish(std::shared_ptr<ForkChild> child, std::shared_ptr<Copied> from) {
   auto making = make_from(child, from);
   child->outcome = co_await std::move(making);
-  if (!child->outcome) from->failed = true;
+  if (!child->outcome && !from->cause) from->cause = child->outcome.error();
   child->done.set();
 }
 
@@ -226,7 +224,7 @@ Task<Result<void>> NamespaceDriver::make_from(std::shared_ptr<ForkChild> child,
   auto furnishing = furnish(sandbox, pool_->path_of(sandbox->machine));
   auto furnished = co_await std::move(furnishing);
   if (!furnished) co_return furnished;
-  if (from->failed) co_return fail(ErrorKind::kUnavailable, "a sibling could not be made");
+  if (from->cause) co_return fail(*from->cause);
   co_return runners_->settle(sandbox, **aboard, from->point);
 }
 

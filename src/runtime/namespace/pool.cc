@@ -124,8 +124,11 @@ Result<UniqueFd> open_folder(const fs::path& path) {
 }  // namespace pool
 
 Result<std::unique_ptr<Pool>> Pool::open(const Executor& executor, const PoolOptions& options) {
-  const pool::Place place{
-      .home = options.home, .root = options.home / "pool", .floor_bytes = options.floor_bytes};
+  const pool::Place place{.home = options.home,
+                          .root = options.home / "pool",
+                          .floor_bytes = options.floor_bytes,
+                          .copy_patience = options.copy_patience,
+                          .removal_patience = options.removal_patience};
   std::error_code failure;
   fs::create_directories(place.root, failure);
   if (failure) return fail(Error::from_errno("mkdir " + place.root.string(), failure.value()));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/task.h"
 #include "base/unique_fd.h"
@@ -23,6 +24,9 @@ struct PoolOptions {
   // hold, see image_size(). One that could be larger now is made larger. 0: no image.
   std::uint64_t image_bytes = 0;
   std::uint64_t floor_bytes = kDiskFloor;  // see check_room()
+  // How long one copy may take, and what is still to be removed at the end.
+  Millis copy_patience = Seconds(150);
+  Millis removal_patience = Seconds(30);
 };
 
 struct NewUpper {

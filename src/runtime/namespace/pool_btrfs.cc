@@ -154,12 +154,14 @@ Result<std::unique_ptr<Pool>> open_btrfs(const Executor& executor, Place place) 
   if (::mkdir(uppers.c_str(), 0711) < 0 && errno != EEXIST) return fail_errno("mkdir " + uppers.string());
   auto folder = open_folder(uppers);
   if (!folder) return fail(folder.error());
-  auto sweeper = Sweeper::start(place.removed(), remove_subvolume);
+  auto sweeper = Sweeper::start(place.removed(), remove_subvolume, place.removal_patience);
   if (!sweeper) return fail(std::move(sweeper.error()));
-  auto copier =
-      Copier::start(executor, [uppers, mode = *quota](const std::string& from, const NewUpper& copy) {
+  auto copier = Copier::start(
+      executor,
+      [uppers, mode = *quota](const std::string& from, const NewUpper& copy) {
         return copy_upper(uppers, mode, from, copy);
-      });
+      },
+      place.copy_patience);
   if (!copier) return fail(std::move(copier.error()));
   return std::make_unique<BtrfsPool>(std::move(place), std::move(*folder), *quota, std::move(*sweeper),
                                      std::move(*copier));

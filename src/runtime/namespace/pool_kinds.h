@@ -16,6 +16,8 @@ struct Place {
   std::filesystem::path home;
   std::filesystem::path root;  // where the pool is, mounted or plain
   std::uint64_t floor_bytes = 0;
+  Millis copy_patience{};
+  Millis removal_patience{};
 
   std::filesystem::path uppers() const { return root / "uppers"; }
   std::filesystem::path removed() const { return root / "removed"; }

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <memory>
@@ -64,12 +65,20 @@ class PlainPool final : public Pool {
   std::unique_ptr<Copier> copier_;
 };
 
-// Sharing blocks where the file system can (cp(1), --reflink).
+// Sharing blocks where the file system can (cp(1), --reflink); cp ends with this process.
 Result<void> copy_folder(const fs::path& uppers, const std::string& from, const NewUpper& copy) {
   constexpr Seconds kLimit{120};
-  WARREN_TRY(linux_::run_command({"cp", "--archive", "--reflink=auto", "--no-target-directory",
-                                  (uppers / from).string(), (uppers / copy.name).string()},
-                                 kLimit));
+  const auto copied =
+      linux_::run_command({"setpriv", "--pdeathsig=KILL", "cp", "--archive", "--reflink=auto",
+                           "--no-target-directory", (uppers / from).string(), (uppers / copy.name).string()},
+                          kLimit);
+  // What cp says names files of the sandbox's, which are nobody else's business.
+  if (!copied && copied.error().kind() == ErrorKind::kTimeout)
+    return fail(ErrorKind::kTooLarge,
+                fmt::format("the sandbox has more files than can be copied in {} s", kLimit.count()));
+  if (!copied)
+    return fail(ErrorKind::kNoSpace,
+                "the sandbox's files cannot be copied: the host's disk may have no room for them");
   return copy.hostname.empty() ? Result<void>{} : renew_upper(uppers / copy.name, copy.hostname);
 }
 
@@ -86,12 +95,14 @@ Result<std::unique_ptr<Pool>> open_plain(const Executor& executor, Place place) 
   std::error_code failure;
   fs::create_directories(place.uppers(), failure);
   if (failure) return fail(Error::from_errno("mkdir " + place.uppers().string(), failure.value()));
-  auto sweeper = Sweeper::start(place.removed(), remove_folder);
+  auto sweeper = Sweeper::start(place.removed(), remove_folder, place.removal_patience);
   if (!sweeper) return fail(std::move(sweeper.error()));
-  auto copier =
-      Copier::start(executor, [uppers = place.uppers()](const std::string& from, const NewUpper& copy) {
+  auto copier = Copier::start(
+      executor,
+      [uppers = place.uppers()](const std::string& from, const NewUpper& copy) {
         return copy_folder(uppers, from, copy);
-      });
+      },
+      place.copy_patience);
   if (!copier) return fail(std::move(copier.error()));
   return std::make_unique<PlainPool>(std::move(place), std::move(*sweeper), std::move(*copier));
 }

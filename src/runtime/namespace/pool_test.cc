@@ -38,8 +38,10 @@ class PoolTest : public ::testing::Test {
     fs::remove_all(home_);
   }
 
-  void open(std::uint64_t image_bytes) {
-    auto opened = Pool::open(context_.get_executor(), {.home = home_, .image_bytes = image_bytes});
+  void open(std::uint64_t image_bytes, Millis patience = Seconds(60)) {
+    auto opened = Pool::open(
+        context_.get_executor(),
+        {.home = home_, .image_bytes = image_bytes, .copy_patience = patience, .removal_patience = patience});
     ASSERT_TRUE(opened) << opened.error().message();
     pool_ = std::move(*opened);
   }
@@ -198,6 +200,47 @@ TEST_P(PoolOfEitherKind, AKilledCopierIsReplaced) {
   const auto again = pool_->copy("one", {{.name = "two", .limit_bytes = 0, .hostname = {}}}, 1);
   wait_for(*again.front());
   EXPECT_TRUE(again.front()->outcome) << again.front()->outcome.error().message();
+}
+
+// As one that hangs on a disk that does not answer.
+TEST_P(PoolOfEitherKind, ACopierThatHangsIsNotWaitedForForEver) {
+  open(GetParam(), Millis(200));
+  ASSERT_TRUE(pool_->make("one", 64 << 20, "host"));
+  const pid_t child = testing::child_of(::getpid(), "warren-copier");
+  ASSERT_GT(child, 0);
+  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  const auto lost = pool_->copy("one", {{.name = "two", .limit_bytes = 0, .hostname = {}}}, 1);
+  wait_for(*lost.front());
+  ASSERT_FALSE(lost.front()->outcome);
+  EXPECT_EQ(lost.front()->outcome.error().kind(), ErrorKind::kTimeout);
+}
+
+TEST_P(PoolOfEitherKind, HelpersThatHangDoNotHoldUpTheEnd) {
+  open(GetParam(), Millis(200));
+  for (const char* name : {"warren-copier", "warren-sweeper"}) {
+    const pid_t child = testing::child_of(::getpid(), name);
+    ASSERT_GT(child, 0);
+    ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  }
+  ASSERT_TRUE(pool_->make("one", 64 << 20, "host"));
+  EXPECT_TRUE(pool_->remove("one"));
+  close();
+  open(GetParam());
+  pool_.reset();
+  EXPECT_TRUE(fs::is_empty(home_ / "pool/removed"));
+}
+
+TEST_F(PoolTest, WhatCpSaysIsNotTold) {
+  open(0);
+  const auto upper = pool_->make("one", 0, "host");
+  ASSERT_TRUE(upper);
+  fs::create_directories(home_ / "pool/uppers/two");
+  std::ofstream(home_ / "pool/uppers/two/data") << "in the way";
+  const auto copies = pool_->copy("one", {{.name = "two", .limit_bytes = 0, .hostname = {}}}, 1);
+  wait_for(*copies.front());
+  ASSERT_FALSE(copies.front()->outcome);
+  EXPECT_EQ(copies.front()->outcome.error().kind(), ErrorKind::kNoSpace);
+  EXPECT_THAT(copies.front()->outcome.error().message(), ::testing::Not(::testing::HasSubstr("two")));
 }
 
 TEST_F(PoolTest, AnImageThatMayBeLargerNowIsMadeLarger) {

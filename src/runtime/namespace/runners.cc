@@ -345,7 +345,9 @@ Result<pid_t> Runners::copy(Sandbox& sandbox, const ForkPoint& point, const std:
 void Runners::let_go(const std::shared_ptr<Sandbox>& sandbox, const ForkPoint& point) {
   // Nothing is left of it if the sandbox has ended meanwhile.
   (void)sources_.cgroups.thaw(group_of(*sandbox));
-  if (sandbox->twin) asio::co_spawn(executor_, return_to(sandbox->twin, point), asio::detached);
+  // The session may have ended too, and there be another one.
+  const auto twin = sandbox->twin;
+  if (twin && twin->runner == point.runner) asio::co_spawn(executor_, return_to(twin, point), asio::detached);
 }
 
 std::shared_ptr<Sandbox> Runners::instance_of(std::string_view template_name) const {
@@ -437,6 +439,8 @@ Task<void> Runners::replace(std::shared_ptr<Sandbox> sandbox) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     while (Clock::now() < sandbox->next_session) co_await pause(kInterval / 10);
     sandbox->next_session = Clock::now() + kInterval;
+    // A fork whose session has ended has the sandbox stand still for its files.
+    while (sandbox->is_forking) co_await pause(kInterval / 10);
     if (!is_warm(sandbox->template_name, sandbox->template_root)) continue;
     given = co_await freeze(sandbox);
     // It may have come to its end meanwhile, or its template.

@@ -65,8 +65,11 @@ void Stock::note_fork(const SandboxSpec& spec, const std::filesystem::path& temp
                       std::size_t children) {
   const auto found = kinds_.find(kind_of(spec, template_root));
   if (found == kinds_.end()) return;
-  found->second.wanted_at = Clock::now();
-  found->second.wanted_shells = std::clamp(children, found->second.wanted_shells, kMostShells);
+  Shelf& shelf = found->second;
+  shelf.spec = spec;  // what the account may have can have changed
+  shelf.spec.id.clear();
+  shelf.wanted_at = Clock::now();
+  shelf.wanted_shells = std::clamp(children, shelf.wanted_shells, kMostShells);
 }
 
 std::optional<Stock::Want> Stock::wanted() const {

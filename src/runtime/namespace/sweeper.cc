@@ -1,7 +1,6 @@
 #include "runtime/namespace/sweeper.h"
 
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,34 +10,32 @@
 
 #include "base/log.h"
 #include "linux/packets.h"
-#include "runtime/namespace/helper_process.h"
 #include "runtime/namespace/pool_kinds.h"
 
 namespace warren::runtime {
 
-Sweeper::Sweeper(std::filesystem::path folder, Remove remove)
-    : folder_(std::move(folder)), remove_(std::move(remove)) {}
+Sweeper::Sweeper(std::filesystem::path folder, Remove remove, Millis patience)
+    : folder_(std::move(folder)), remove_(std::move(remove)), patience_(patience) {}
 
-Result<std::unique_ptr<Sweeper>> Sweeper::start(std::filesystem::path folder, Remove remove) {
+Result<std::unique_ptr<Sweeper>> Sweeper::start(std::filesystem::path folder, Remove remove,
+                                                Millis patience) {
   if (::mkdir(folder.c_str(), 0700) < 0 && errno != EEXIST) return fail_errno("mkdir " + folder.string());
-  std::unique_ptr<Sweeper> sweeper(new Sweeper(std::move(folder), std::move(remove)));
+  std::unique_ptr<Sweeper> sweeper(new Sweeper(std::move(folder), std::move(remove), patience));
   if (auto spawned = sweeper->spawn(); !spawned) return fail(std::move(spawned.error()));
   return sweeper;
 }
 
 Sweeper::~Sweeper() {
-  waker_.reset();
-  if (child_ > 0) ::waitpid(child_, nullptr, 0);
-  // Nothing, unless the child was killed.
-  sweep();
+  if (child_.end(patience_)) return;
+  if (const auto left = pool::names_in(folder_).size(); left > 0)
+    log::warn("{} uppers are not removed yet: the next start goes on", left);
 }
 
 Result<void> Sweeper::spawn() {
   auto process =
       HelperProcess::start("warren-sweeper", linux_::SocketKind::kPacket, [this](int wakes) { run(wakes); });
   if (!process) return fail(std::move(process.error()));
-  waker_ = std::move(process->socket);
-  child_ = process->pid;
+  child_ = std::move(*process);
   return {};
 }
 
@@ -75,18 +72,17 @@ bool Sweeper::holds(const std::string& name) const { return ::access((folder_ / 
 void Sweeper::wake(UniqueFd mounts) {
   // A socket that is full wakes it as well; without a child, tend() makes one.
   const std::array descriptors{mounts.get()};
-  const auto sent = linux_::send_packet(waker_.get(), "W", std::span(descriptors).first(mounts ? 1 : 0));
+  const auto sent =
+      linux_::send_packet(child_.socket().get(), "W", std::span(descriptors).first(mounts ? 1 : 0));
   if (!sent && sent.error().kind() != ErrorKind::kLimited)
     log::debug("the sweeper: {}", sent.error().message());
 }
 
 void Sweeper::tend() {
-  if (child_ > 0 && ::waitpid(child_, nullptr, WNOHANG) == child_) {
+  if (child_.has_ended()) {
     log::warn("the sweeper was killed; a new one goes on");
-    child_ = -1;
-  }
-  if (child_ < 0)
     if (const auto spawned = spawn(); !spawned) log::warn("{}", spawned.error().message());
+  }
   if (!pool::names_in(folder_).empty()) wake({});
 }
 

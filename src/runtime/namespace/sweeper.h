@@ -3,15 +3,15 @@
 // plain folder as long as it has files.
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "runtime/namespace/helper_process.h"
 
 namespace warren::runtime {
 
@@ -22,8 +22,8 @@ class Sweeper {
 
   // Everything in `folder` (made if it is not there) is to be removed, now and later.
   // The child ends with this process, however that ends.
-  static Result<std::unique_ptr<Sweeper>> start(std::filesystem::path folder, Remove remove);
-  // Waits until everything is removed.
+  static Result<std::unique_ptr<Sweeper>> start(std::filesystem::path folder, Remove remove, Millis patience);
+  // Waits until everything is removed, but for `patience` at most: the rest is left in the folder.
   ~Sweeper();
   Sweeper(const Sweeper&) = delete;
   Sweeper& operator=(const Sweeper&) = delete;
@@ -40,7 +40,7 @@ class Sweeper {
   void tend();
 
  private:
-  Sweeper(std::filesystem::path folder, Remove remove);
+  Sweeper(std::filesystem::path folder, Remove remove, Millis patience);
   Result<void> spawn();
   void sweep() const;
   void run(int wakes) const;
@@ -48,8 +48,8 @@ class Sweeper {
 
   std::filesystem::path folder_;
   Remove remove_;
-  pid_t child_ = -1;
-  UniqueFd waker_;  // a packet: there is something; its end: there will be nothing more
+  Millis patience_;
+  HelperProcess child_;  // a packet: there is something; the socket's end: there will be nothing more
 };
 
 }  // namespace warren::runtime

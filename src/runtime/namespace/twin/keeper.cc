@@ -47,15 +47,15 @@ struct Plan {
   const rlimit no_core{.rlim_cur = 1, .rlim_max = 1};
   constexpr std::string_view kOomScore = "500";
   const int score = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  const bool ready =
-      score >= 0 && ::write(score, kOomScore.data(), kOomScore.size()) > 0 &&
-      ::setrlimit(RLIMIT_CORE, &no_core) == 0 && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-      ::fchdir(plan.root) == 0 && ::chroot(".") == 0 && ::setsid() > 0 && ::dup2(plan.null, 0) == 0 &&
-      ::dup2(plan.null, 1) == 1 && ::dup2(plan.null, 2) == 2 &&
-      ::dup2(plan.runtime, kKeeperRuntime) == kKeeperRuntime &&
-      ::syscall(SYS_close_range, 3U, kKeeperRuntime - 1U, 0U) == 0 &&
-      ::syscall(SYS_close_range, kKeeperRuntime + 1U, ~0U, 0U) == 0 &&
-      ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0 && ::raise(SIGSTOP) == 0;
+  const bool ready = score >= 0 && ::write(score, kOomScore.data(), kOomScore.size()) > 0 &&
+                     ::setrlimit(RLIMIT_CORE, &no_core) == 0 &&
+                     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::fchdir(plan.root) == 0 &&
+                     ::chroot(".") == 0 && ::setsid() > 0 && ::dup2(plan.null, 0) == 0 &&
+                     ::dup2(plan.null, 1) == 1 && ::dup2(plan.null, 2) == 2 &&
+                     ::dup2(plan.runtime, kKeeperRuntime) == kKeeperRuntime &&
+                     ::syscall(SYS_close_range, 3U, kKeeperRuntime - 1U, 0U) == 0 &&
+                     ::syscall(SYS_close_range, kKeeperRuntime + 1U, ~0U, 0U) == 0 &&
+                     ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0 && ::raise(SIGSTOP) == 0;
   if (ready) ::execve(plan.argv[0], plan.argv.data(), plan.environment.data());
   ::_exit(1);
 }

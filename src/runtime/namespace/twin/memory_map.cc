@@ -57,13 +57,14 @@ Result<void> make_private(linux_::Injection& injection, const Mapping& mapping) 
   constexpr std::uint64_t kFlags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS;
   constexpr std::uint64_t kNoFile = ~std::uint64_t{0};
   const auto mapped = injection.call(
-      "mmap", {.number = SYS_mmap, .arguments = {mapping.begin, size, PROT_READ | PROT_WRITE, kFlags, kNoFile, 0}});
+      "mmap",
+      {.number = SYS_mmap, .arguments = {mapping.begin, size, PROT_READ | PROT_WRITE, kFlags, kNoFile, 0}});
   if (!mapped) return fail(mapped.error());
   if (read) WARREN_TRY(linux_::write_memory(injection.pid(), mapping.begin, bytes));
   if (mapping.protection == (PROT_READ | PROT_WRITE)) return {};
   const auto protection = static_cast<std::uint64_t>(mapping.protection);
-  const auto protected_ = injection.call(
-      "mprotect", {.number = SYS_mprotect, .arguments = {mapping.begin, size, protection}});
+  const auto protected_ =
+      injection.call("mprotect", {.number = SYS_mprotect, .arguments = {mapping.begin, size, protection}});
   if (!protected_) return fail(protected_.error());
   return {};
 }
@@ -103,15 +104,17 @@ Result<void> check_copyable(pid_t pid, std::uint64_t most_bytes) {
     return fail(ErrorKind::kTooLarge, "the session maps too much memory to be forked");
   const std::uint64_t held = kilobytes(*status, "RssAnon:") + kilobytes(*status, "RssShmem:");
   if (most_bytes != 0 && held > most_bytes)
-    return fail(ErrorKind::kTooLarge, fmt::format("the session holds {} MiB, more than a sandbox may have: {} MiB",
-                                                  held >> 20, most_bytes >> 20));
+    return fail(ErrorKind::kTooLarge,
+                fmt::format("the session holds {} MiB, more than a sandbox may have: {} MiB", held >> 20,
+                            most_bytes >> 20));
   const auto maps = linux_::read_whole(fmt::format("/proc/{}/maps", pid), kMostText);
   if (!maps && maps.error().kind() == ErrorKind::kTooLarge)
     return fail(ErrorKind::kTooLarge, "the session has too many memory mappings to be forked");
   if (!maps) return fail(maps.error());
   if (static_cast<std::size_t>(std::ranges::count(*maps, '\n')) > kMostMappings)
-    return fail(ErrorKind::kTooLarge,
-                fmt::format("the session has more than {} memory mappings and cannot be forked", kMostMappings));
+    return fail(
+        ErrorKind::kTooLarge,
+        fmt::format("the session has more than {} memory mappings and cannot be forked", kMostMappings));
   return {};
 }
 
@@ -126,8 +129,16 @@ Result<void> cut_shared_mappings(linux_::Injection& injection) {
                 fmt::format("the session shares {} MiB of memory with other processes, more than the {} MiB "
                             "that a fork can copy",
                             shared >> 20, kMostShared >> 20));
-  for (const auto& mapping : *map)
-    if (mapping.is_shared) WARREN_TRY(make_private(injection, mapping));
+  for (const auto& mapping : *map) {
+    if (!mapping.is_shared) continue;
+    const auto made = make_private(injection, mapping);
+    if (made) continue;
+    // The session can have its process refuse it (PR_SET_MDWE of prctl(2)).
+    if (made.error().kind() == ErrorKind::kInternal)
+      return fail(ErrorKind::kConflict,
+                  "memory that the session shares cannot be copied: " + made.error().message());
+    return made;
+  }
   return {};
 }
 

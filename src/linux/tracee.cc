@@ -126,7 +126,7 @@ Result<long> Injection::call(std::string_view name, const SystemCall& call) {
 Result<pid_t> Injection::clone(const SystemCall& call) {
   pid_t child = -1;
   auto answer = take("clone", call, &child);
-  if (answer && child < 0) return give_up("clone", "made no process");
+  if (answer && child < 0) return give_up("clone", "it made no process");
   Result<Stop> stop;
   if (answer) stop = wait_for_stop(child, *limit_);
   if (answer && stop) return child;
@@ -185,7 +185,7 @@ Result<void> Injection::batch(std::string_view name, std::span<const SystemCall>
   if (!reached) return fail(reached.error());
   if (stop->signal != SIGTRAP || stop->event != 0 ||
       reached->instruction_pointer() != code + batch_code().size())
-    return give_up(name, "did something else");
+    return give_up(name, "it did something else");
   WARREN_TRY(read_memory(pid_, table, words));
   for (std::size_t i = 0; i < calls.size(); ++i)
     if (const auto answer = static_cast<std::int64_t>(entries[i * kBatchWords]); is_failure(answer))
@@ -197,7 +197,7 @@ Result<void> Injection::end() { return saved_.write(pid_); }
 
 std::unexpected<Error> Injection::give_up(std::string_view name, std::string_view why) const {
   ::kill(pid_, SIGKILL);
-  return fail(ErrorKind::kUnavailable, fmt::format("{} in a held process: it {}", name, why));
+  return fail(ErrorKind::kUnavailable, fmt::format("{} in a held process: {}", name, why));
 }
 
 Result<long> Injection::take(std::string_view name, const SystemCall& call, pid_t* child) {
@@ -207,20 +207,20 @@ Result<long> Injection::take(std::string_view name, const SystemCall& call, pid_
   WARREN_TRY(resume_to_call(pid_));
   auto stop = wait_for_stop(pid_, *limit_);
   if (!stop) return give_up(name, stop.error().message());
-  if (!stop->is_call()) return give_up(name, "did something else");
+  if (!stop->is_call()) return give_up(name, "it did something else");
   const auto found = call_entry(pid_);
   if (!found) return give_up(name, found.error().message());
   const std::optional<CallEntry> entry = *found;
   if (!entry || entry->call.number != call.number || entry->call.arguments != call.arguments ||
       entry->instruction_pointer != gadget_ + call_instruction().size())
-    return give_up(name, "was about to make another call");
+    return give_up(name, "it was about to make another call");
   WARREN_TRY(resume_to_call(pid_));
   stop = wait_for_stop(pid_, *limit_);
   if (!stop) return give_up(name, stop.error().message());
   if (stop->event == PTRACE_EVENT_CLONE || stop->event == PTRACE_EVENT_FORK) {
     unsigned long born = 0;
     if (trace(PTRACE_GETEVENTMSG, pid_, nullptr, &born) < 0 || child == nullptr)
-      return give_up(name, "bore a process");
+      return give_up(name, "it bore a process");
     *child = static_cast<pid_t>(born);
     WARREN_TRY(resume_to_call(pid_));
     stop = wait_for_stop(pid_, *limit_);
@@ -229,7 +229,7 @@ Result<long> Injection::take(std::string_view name, const SystemCall& call, pid_
   const auto info = call_info(pid_);
   if (!info) return give_up(name, info.error().message());
   if (!stop->is_call() || info->op != PTRACE_SYSCALL_INFO_EXIT)
-    return give_up(name, "did not return from it");
+    return give_up(name, "it did not return from it");
   const long answer = static_cast<long>(info->exit.rval);
   if (is_failure(answer)) return fail(Error::from_errno(name, static_cast<int>(-answer)));
   return answer;

@@ -144,3 +144,39 @@ def test_shared_code_that_may_not_be_made_again(family, hostile):
     hostile.python_ok("shared = libc.mmap(None, 4096, RWX, SHARED | ANONYMOUS, -1, 0)\nassert call(157, 65, 1) == 0")
     family.refused(hostile, "shares")
     family.recovers(hostile)
+
+
+# At the gadget: a jump to code that changes what a call is about to read (the filter that seccomp(2) gets in its third
+# argument), waits until the call stands there again, and takes it. The file below shows the one and the other in turn.
+REWRITE = r"""
+stub2 = libc.mmap(page + (256 << 20), 4096, RWX, PRIVATE | ANONYMOUS, -1, 0)
+taken = stub2 + 2048
+rewrite = (bytes.fromhex('3d3d0100007511' '488b4a08' '49bb060000000000ff7f' '4c8919' '48b9') + taken.to_bytes(8, 'little') +
+           bytes.fromhex('f0ff01' '48b9') + gadget.to_bytes(8, 'little') + bytes.fromhex('6681390f0575f9' 'ffe1'))
+ctypes.memmove(stub2, rewrite, len(rewrite))
+plain = whole[gadget - page:gadget - page + 5]
+jump = b'\xe9' + (stub2 - gadget - 5).to_bytes(4, 'little', signed=True)
+fd = os.open('/root/page', os.O_RDWR | os.O_CREAT, 0o755)
+os.write(fd, whole)
+map_page(fd, PRIVATE)
+if os.fork() == 0:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        for code in jump, plain, plain: os.pwrite(fd, code, gadget - page)
+    os._exit(0)
+"""
+
+
+def test_code_at_the_gadget_that_rewrites_what_a_call_reads(family, hostile):
+    refused = ordinary_attempts(hostile)
+    hostile.python_ok(REWRITE)
+    for _ in range(8):
+        for child in family.ask(hostile, 3).children:
+            assert ordinary_attempts(child) == refused
+    family.recovers(hostile)
+
+
+def ordinary_attempts(sandbox):
+    """What a session's own filter refuses: unshare, open_tree, io_uring and ptrace."""
+    return sandbox.python_ok("import ctypes\n"
+                             "print(*[ctypes.CDLL(None).syscall(*a) for a in ((272, 0x10000000), (428, -100, 0, 0), (425, 8, 0), (101, 0))])")

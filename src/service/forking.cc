@@ -185,8 +185,6 @@ Task<Result<Forked>> Lifecycle::make_children(Admitted& parent, const std::share
   order->held.reset();
   order->patience.cancel();
   if (!left) co_return fail(std::move(left).error());
-  // All at once, so that no child waits for another's agent.
-  for (const auto& child : order->children) links_->reach(child);
   for (const auto& child : order->children) {
     auto agent = co_await links_->get(child);
     if (!agent) co_return fail(ErrorKind::kUnavailable, "a child did not start: " + agent.error().message());
@@ -232,6 +230,8 @@ Task<Result<json::object>> Lifecycle::copy(Admitted& parent, std::shared_ptr<For
   auto copied = co_await runtime->fork(sandbox->info.id, std::move(machines));
   // The agent is told by the end of the stream to let the session stay.
   if (!copied) co_return fail(std::move(copied).error());
+  // All at once and meanwhile, so that no child waits for another's agent.
+  for (const auto& child : order->children) links_->reach(child);
   // What holds the session up from here on is what its user has it do after a fork.
   order->patience.expires_after(parts_.call_limit);
   order->patience.async_wait(

@@ -245,8 +245,10 @@ Task<Result<void>> NamespaceDriver::furnish(std::shared_ptr<Sandbox> sandbox, fs
 Task<Error> NamespaceDriver::abandon(std::shared_ptr<Sandbox> sandbox, Error error) {
   tear_down_->begin(sandbox);
   co_await sandbox->ended.wait(Clock::now() + options_.deadline);
-  // A full quota or disk here is the host's and not the sandbox's.
-  if (error.kind() == ErrorKind::kNoSpace) co_return Error(ErrorKind::kUnavailable, error.message());
+  // A full quota or disk here is the host's and not the sandbox's, and what is not found is a
+  // process or a file of a half-made one and not what the caller named.
+  if (error.kind() == ErrorKind::kNoSpace || error.kind() == ErrorKind::kNotFound)
+    co_return Error(ErrorKind::kUnavailable, error.message());
   co_return error;
 }
 

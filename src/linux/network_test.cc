@@ -190,7 +190,7 @@ constexpr const char* kRules = R"(
 table inet t {
   set plain { type ifname . ipv4_addr; }
   set aging { type mark . ipv4_addr . inet_proto . inet_service; flags timeout; }
-  set ranges { type mark . ipv4_addr . inet_proto . inet_service; flags interval; }
+  set ranges { type mark . ipv4_addr . inet_service; flags interval; }
   map marks { type ifname : mark; }
   map verdicts { type ifname : verdict; }
   map zones { typeof iifname : ct zone; }
@@ -201,7 +201,7 @@ table inet t {
     ct original zone set iifname map @zones
     meta mark set iifname map @marks
     iifname vmap @verdicts
-    meta mark . ip daddr . meta l4proto . th dport @ranges accept
+    meta mark . ip daddr . tcp dport @ranges accept
     meta mark . ip daddr . meta l4proto . th dport @aging accept
     iifname "l0" goto refuse
   }
@@ -226,6 +226,9 @@ class Nftables : public TwoNamespaces {
   static SetBytes device() { return std::move(SetBytes().device("l0")); }
   static SetBytes to(std::uint32_t mark, const char* where, std::uint8_t protocol, std::uint16_t port) {
     return std::move(SetBytes().mark(mark).address(address(where)).protocol(protocol).port(port));
+  }
+  static SetBytes in_order(std::uint32_t mark, const char* where, std::uint16_t port) {
+    return std::move(SetBytes().ordered_mark(mark).address(address(where)).port(port));
   }
   Result<void> commit(ElementBatch& batch) { return batch.commit(*netfilter_, "batch"); }
 
@@ -257,13 +260,13 @@ TEST_F(Nftables, MatchesElementsOfEveryKind) {
   first.add_counter("counted", device());
   first.add_value("marks", device(), SetBytes().mark(77));
   first.add_value("zones", device(), SetBytes().zone(9));
-  first.add_interval("ranges", to(77, "198.18.0.0", 0, 7000), to(77, "198.18.0.255", 255, 7000));
+  first.add_interval("ranges", in_order(77, "198.18.0.0", 6990), in_order(77, "198.18.0.255", 7010));
   const auto done = commit(first);
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_EQ(connect(), 0) << "an interval in every part of the key";
 
   ElementBatch second("t");
-  second.remove_interval("ranges", to(77, "198.18.0.0", 0, 7000), to(77, "198.18.0.255", 255, 7000));
+  second.remove_interval("ranges", in_order(77, "198.18.0.0", 6990), in_order(77, "198.18.0.255", 7010));
   second.add_for("aging", to(77, "198.18.0.1", IPPROTO_UDP, 7000), Seconds(60));
   ASSERT_TRUE(commit(second));
   EXPECT_EQ(connect(), ECONNREFUSED) << "the protocol is part of the key";

@@ -112,6 +112,8 @@ SetBytes& SetBytes::mark(std::uint32_t mark) {
   return *this;
 }
 
+SetBytes& SetBytes::ordered_mark(std::uint32_t mark) { return this->mark(htonl(mark)); }
+
 SetBytes& SetBytes::address(const IpAddress& address) {
   put(address.bytes());
   return *this;

@@ -28,6 +28,8 @@ class SetBytes {
  public:
   SetBytes& device(std::string_view name);  // 16 bytes
   SetBytes& mark(std::uint32_t mark);
+  // The same where the set has intervals: nft then has it compared in network order.
+  SetBytes& ordered_mark(std::uint32_t mark);
   SetBytes& address(const IpAddress& address);
   SetBytes& protocol(std::uint8_t protocol);
   SetBytes& port(std::uint16_t port);

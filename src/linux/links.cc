@@ -6,9 +6,11 @@
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 
 namespace warren::linux_ {
 namespace {
@@ -99,6 +101,9 @@ void LinkBatch::make_veth(const VethPair& pair) {
 }
 
 void LinkBatch::without_own_addresses(unsigned index) {
+  // A kernel that was booted without IPv6 has none to make and no such attribute.
+  static const bool has_v6 = ::access("/proc/sys/net/ipv6", F_OK) == 0;
+  if (!has_v6) return;
   NetlinkMessage message(RTM_SETLINK, kDo);
   message.header<ifinfomsg>().ifi_index = static_cast<int>(index);
   message.nest_plain(IFLA_AF_SPEC, [&] {
@@ -160,22 +165,54 @@ void LinkBatch::add_address(unsigned index, const IpRange& address, const IpAddr
   message.put_address(IFA_LOCAL, own);
   message.put_address(IFA_ADDRESS, own);
   messages_.push_back(std::move(message));
+  if (own.is_v4()) return;
+  // The kernel adds the route by which IPv6 is taken for this host's own a little later, and
+  // drops what comes before.
+  auto& local = put_route(kDo | NLM_F_CREATE | NLM_F_REPLACE, index, IpRange::of(own), RT_SCOPE_UNIVERSE);
+  auto& route = local.again<rtmsg>();
+  route.rtm_table = RT_TABLE_LOCAL;
+  route.rtm_type = RTN_LOCAL;
 }
 
-void LinkBatch::add_route(unsigned index, const IpRange& range, const std::optional<IpAddress>& via,
-                          const std::optional<IpAddress>& source) {
-  NetlinkMessage message(RTM_NEWROUTE, kMake);
+NetlinkMessage& LinkBatch::put_route(std::uint16_t flags, unsigned index, const IpRange& range,
+                                     std::uint8_t scope) {
+  NetlinkMessage message(RTM_NEWROUTE, flags);
   auto& header = message.header<rtmsg>();
   header.rtm_family = family_of(range.base);
   header.rtm_dst_len = static_cast<std::uint8_t>(range.length);
   header.rtm_table = RT_TABLE_MAIN;
   header.rtm_protocol = RTPROT_STATIC;
-  header.rtm_scope = via || !range.base.is_v4() ? RT_SCOPE_UNIVERSE : RT_SCOPE_LINK;
+  header.rtm_scope = range.base.is_v4() ? scope : static_cast<std::uint8_t>(RT_SCOPE_UNIVERSE);
   header.rtm_type = RTN_UNICAST;
   if (range.length > 0) message.put_address(RTA_DST, range.base);
   message.put_u32(RTA_OIF, index);
+  messages_.push_back(std::move(message));
+  return messages_.back();
+}
+
+void LinkBatch::add_route(unsigned index, const IpRange& range, const std::optional<IpAddress>& via,
+                          const std::optional<IpAddress>& source) {
+  auto& message = put_route(kMake, index, range, via ? RT_SCOPE_UNIVERSE : RT_SCOPE_LINK);
   if (via) message.put_address(RTA_GATEWAY, *via);
   if (source) message.put_address(RTA_PREFSRC, *source);
+}
+
+void LinkBatch::replace_route(unsigned index, const IpRange& range) {
+  put_route(kDo | NLM_F_CREATE | NLM_F_REPLACE, index, range, RT_SCOPE_LINK);
+}
+
+void LinkBatch::remove_together(std::span<const unsigned> indices) {
+  // Any group but the one in which devices begin.
+  constexpr std::uint32_t kDoomed = 77;
+  for (const auto index : indices) {
+    NetlinkMessage message(RTM_SETLINK, kDo);
+    message.header<ifinfomsg>().ifi_index = static_cast<int>(index);
+    message.put_u32(IFLA_GROUP, kDoomed);
+    messages_.push_back(std::move(message));
+  }
+  NetlinkMessage message(RTM_DELLINK, kDo);
+  (void)message.header<ifinfomsg>();
+  message.put_u32(IFLA_GROUP, kDoomed);
   messages_.push_back(std::move(message));
 }
 
@@ -211,6 +248,28 @@ Result<std::vector<LinkInfo>> Links::list() {
     if (message.nlmsg_type == RTM_NEWLINK) links.push_back(link_in(message));
   }));
   return links;
+}
+
+Result<void> Links::await_carrier(unsigned index, Millis limit) {
+  // To ask for one device is what makes the kernel see to it at once (from 6.8 on; before, it
+  // is asked again).
+  constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 200'000};
+  constexpr std::uint8_t kOperational = 6;  // IF_OPER_UP of linux/if.h
+  const auto deadline = Clock::now() + limit;
+  NetlinkMessage request(RTM_GETLINK, NLM_F_REQUEST);
+  request.header<ifinfomsg>().ifi_index = static_cast<int>(index);
+  while (true) {
+    bool is_up = false;
+    WARREN_TRY(socket_.ask(request, "await a device", [&](const nlmsghdr& message) {
+      for_each_attribute(attributes_of<ifinfomsg>(message),
+                         [&](std::uint16_t type, std::span<const std::uint8_t> value) {
+                           if (type == IFLA_OPERSTATE && !value.empty()) is_up = value[0] == kOperational;
+                         });
+    }));
+    if (is_up) return {};
+    if (Clock::now() >= deadline) return fail(ErrorKind::kTimeout, "the device does not come up");
+    ::nanosleep(&kPause, nullptr);
+  }
 }
 
 Result<std::vector<IpAddress>> Links::addresses() {

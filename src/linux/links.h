@@ -6,10 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "linux/netlink_socket.h"
@@ -24,7 +26,7 @@ struct VethPair {
   std::string name;    // the end in the socket's own namespace
   unsigned index = 0;  // of it, chosen by the caller; 0: by the kernel
   std::string peer_name;
-  unsigned peer_index = 0;
+  unsigned peer_index = 0;  // counts only beside `index`
   int peer_namespace = -1;  // where the other end goes
   MacAddress mac{};
   unsigned mtu = 1500;
@@ -47,11 +49,16 @@ class LinkBatch {
   // where nothing else is said.
   void add_route(unsigned index, const IpRange& range, const std::optional<IpAddress>& via = std::nullopt,
                  const std::optional<IpAddress>& source = std::nullopt);
+  // As add_route() for what is this device's own, in the place of another device's.
+  void replace_route(unsigned index, const IpRange& range);
   void remove(unsigned index);
+  // Several in the time of one. One that is gone already fails the batch.
+  void remove_together(std::span<const unsigned> indices);
 
   const std::vector<NetlinkMessage>& messages() const { return messages_; }
 
  private:
+  NetlinkMessage& put_route(std::uint16_t flags, unsigned index, const IpRange& range, std::uint8_t scope);
   std::vector<NetlinkMessage> messages_;
 };
 
@@ -76,6 +83,9 @@ class Links {
   // kNotFound if there is none.
   Result<LinkInfo> find(std::string_view name);
   Result<std::vector<LinkInfo>> list();
+  // Until a device whose other end was raised after it sends what it is given: the kernel
+  // sees to that a little later, and what comes before is lost. At most `limit`, then kTimeout.
+  Result<void> await_carrier(unsigned index, Millis limit);
   // The addresses of all devices.
   Result<std::vector<IpAddress>> addresses();
   // Of the main table.

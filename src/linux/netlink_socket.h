@@ -33,6 +33,12 @@ class NetlinkMessage {
     return *static_cast<Header*>(mnl_nlmsg_put_extra_header(message(), sizeof(Header)));
   }
 
+  // It again, to change it.
+  template <typename Header>
+  Header& again() {
+    return *static_cast<Header*>(mnl_nlmsg_get_payload(message()));
+  }
+
   void put(std::uint16_t type, std::span<const std::uint8_t> bytes);
   void put_text(std::uint16_t type, std::string_view text);  // zero-terminated
   void put_u8(std::uint16_t type, std::uint8_t value);

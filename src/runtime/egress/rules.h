@@ -1,0 +1,65 @@
+// The rules that decide what a sandbox's packets may reach, as nftables has them: fixed, and
+// loaded once. What differs between sandboxes lies in sets and maps, by the name of the
+// sandbox's device in the router, or by its policy's number, which is every packet's mark.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ip_address.h"
+
+namespace warren::runtime {
+
+// What the operator says once for all sandboxes.
+struct EgressRules {
+  // Private ranges and the like that policies may nevertheless reach. The host's own
+  // addresses only where one stands here by itself.
+  std::vector<IpRange> allowed;
+  // Addresses that lead to this host though no device of its has them (behind a NAT).
+  std::vector<IpAddress> own_addresses;
+  // Whom the resolver asks.
+  std::vector<IpAddress> dns_upstreams;
+};
+
+// What no policy leads to unless the operator says so: private, link-local and metadata,
+// multicast, reserved, and tunnels' ranges, which lead to others. Of IPv6 also all that is not
+// in 2000::/3.
+const std::vector<IpRange>& never_ranges();
+bool is_never(const IpAddress& address);
+
+// The router's table is inet warren, in its own network namespace.
+inline constexpr const char* kRouterTable = "warren";
+// How devices of sandboxes are called there, and the way out.
+inline constexpr std::string_view kSandboxDevice = "wn";
+inline constexpr const char* kUplinkDevice = "up";
+inline constexpr std::uint16_t kLogGroup = 7;
+
+// What is counted for each sandbox, and says in the log why a packet was refused; the sets
+// of counters are called c_REASON.
+enum class RefusalReason : std::uint8_t {
+  kSpoofed,      // not a packet that a program with a right to its addresses sends
+  kNever,        // where nobody may
+  kHost,         // the host's own addresses, Warren's own, broadcasts
+  kPolicy,       // what this sandbox's policy does not allow
+  kConnections,  // more connections, or more of them a second, than a sandbox may have
+};
+inline constexpr std::array<std::string_view, 5> kRefusalNames{"spoofed", "never", "host", "policy", "connections"};
+inline constexpr std::string_view name_of(RefusalReason reason) {
+  return kRefusalNames[static_cast<std::size_t>(reason)];
+}
+
+// Open connections that a sandbox may have, in steps.
+inline constexpr std::array<std::uint32_t, 4> kConnectionTiers{128, 512, 2048, 8192};
+
+std::string router_rules(const EgressRules& rules);
+
+// The host's own table, named for the instance: what comes from the router's uplink is
+// passed on masqueraded, and reaches nothing of the host itself.
+std::string host_rules(const std::string& table, const std::string& uplink, const IpAddress& router4,
+                       const IpAddress& router6, const EgressRules& rules);
+
+}  // namespace warren::runtime

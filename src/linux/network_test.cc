@@ -78,6 +78,7 @@ class TwoNamespaces : public ::testing::Test {
     other.add_route(60, range("::/0"));
     const auto too = there->carry_out(other, "right");
     ASSERT_TRUE(too) << too.error().message();
+    ASSERT_TRUE(links->await_carrier(50, Millis(1000)));
   }
 
   UniqueFd left_;

@@ -13,3 +13,4 @@ target_link_libraries(warren_internet_under_test PUBLIC warren_network GTest::gt
 
 warren_test(egress_policy_test SOURCES egress/policy_test.cc LIBS warren_egress_policy)
 warren_test(router_test SOURCES egress/router_test.cc LIBS warren_egress warren_internet_under_test)
+warren_test(router_attack_test SOURCES egress/router_attack_test.cc LIBS warren_egress warren_internet_under_test)

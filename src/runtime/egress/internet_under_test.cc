@@ -68,10 +68,16 @@ InternetUnderTest::InternetUnderTest() {
   auto links = linux_::Links::open();
   linux_::LinkBatch host;
   host.raise_loopback();
-  host.make_veth({.name = "eth0", .index = 5, .peer_name = "world", .peer_index = 6, .peer_namespace = internet_.get(), .mac = {2, 0, 0, 0, 0, 9}});
+  host.make_veth({.name = "eth0",
+                  .index = 5,
+                  .peer_name = "world",
+                  .peer_index = 6,
+                  .peer_namespace = internet_.get(),
+                  .mac = {2, 0, 0, 0, 0, 9}});
   host.without_own_addresses(5);
   host.raise(5);
-  for (const auto* own : {"203.0.113.2", "10.9.9.9", "2001:db8::2"}) host.add_address(5, range(own), address(own));
+  for (const auto* own : {"203.0.113.2", "10.9.9.9", "2001:db8::2"})
+    host.add_address(5, range(own), address(own));
   host.add_route(5, range("0.0.0.0/0"));
   host.add_route(5, range("::/0"));
   const auto done = links->carry_out(host, "host");
@@ -110,7 +116,8 @@ Attempt try_udp(int network_namespace, const std::string& address, std::uint16_t
   auto made = attempt(network_namespace, SocketType::kUdp, socket_address(address, port));
   if (made.failure == 0 && ::send(made.socket.get(), "hello", 5, 0) < 0) made.failure = errno;
   char byte = 0;
-  if (made.failure == 0 && is_readable(made.socket, 20) && ::recv(made.socket.get(), &byte, 1, MSG_DONTWAIT) < 0)
+  if (made.failure == 0 && is_readable(made.socket, 20) &&
+      ::recv(made.socket.get(), &byte, 1, MSG_DONTWAIT) < 0)
     made.failure = errno;
   return made;
 }

@@ -49,7 +49,9 @@ Result<Ports> parse_ports(std::string_view text) {
 
 bool is_label(std::string_view label) {
   constexpr std::size_t kLongestLabel = 63;
-  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; };
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
   return !label.empty() && label.size() <= kLongestLabel && label.front() != '-' && label.back() != '-' &&
          std::ranges::all_of(label, is_plain);
 }
@@ -80,10 +82,8 @@ std::optional<std::string> host_name(std::string_view text) {
 Result<Allowed> range_with_ports(const IpRange& range, std::string_view ports) {
   const auto parsed = parse_ports(ports);
   if (!parsed) return fail(parsed.error());
-  return AllowedRange{.range = range,
-                      .transport = parsed->transport,
-                      .first_port = parsed->first,
-                      .last_port = parsed->last};
+  return AllowedRange{
+      .range = range, .transport = parsed->transport, .first_port = parsed->first, .last_port = parsed->last};
 }
 
 std::string_view suffix_of(Transport transport) { return transport == Transport::kUdp ? "/udp" : ""; }
@@ -101,7 +101,8 @@ Result<Allowed> parse_allowed(std::string_view text) {
   if (text.size() > kLongestAllowed) return fail(ErrorKind::kInvalid, kExpected);
   if (text.starts_with('[')) {
     const auto end = text.find("]:");
-    if (end == std::string_view::npos) return fail(ErrorKind::kInvalid, "after [address] stands : and a port");
+    if (end == std::string_view::npos)
+      return fail(ErrorKind::kInvalid, "after [address] stands : and a port");
     const auto range = IpRange::parse(text.substr(1, end - 1));
     if (!range) return fail(range.error());
     return range_with_ports(*range, text.substr(end + 2));
@@ -168,9 +169,12 @@ bool EgressPolicy::covers(const IpAddress& address, Transport transport, std::ui
 
 std::string_view name_of(EgressMode mode) {
   switch (mode) {
-    case EgressMode::kNone: return "none";
-    case EgressMode::kOpen: return "open";
-    case EgressMode::kList: return "list";
+    case EgressMode::kNone:
+      return "none";
+    case EgressMode::kOpen:
+      return "open";
+    case EgressMode::kList:
+      return "list";
   }
   return "none";
 }

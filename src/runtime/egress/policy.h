@@ -23,7 +23,7 @@
 
 namespace warren::runtime {
 
-inline constexpr std::size_t kMostAllowed = 256;         // entries of a list
+inline constexpr std::size_t kMostAllowed = 256;          // entries of a list
 inline constexpr std::size_t kLongestAllowed = 253 + 16;  // bytes of one
 
 enum class EgressMode : std::uint8_t { kNone, kOpen, kList };
@@ -38,7 +38,7 @@ struct AllowedRange {
 };
 
 struct AllowedName {
-  std::string name;        // in lower case, without a dot at the end; of a wildcard what follows "*."
+  std::string name;  // in lower case, without a dot at the end; of a wildcard what follows "*."
   bool is_wildcard = false;
   Transport transport = Transport::kTcp;
   std::uint16_t port = 0;  // 0: 80 and 443

@@ -29,11 +29,43 @@ TEST(Allowed, HasOneTextForWhatMeansTheSame) {
 }
 
 TEST(Allowed, IsNothingElse) {
-  for (const auto* text :
-       {"", ".", "*", "*.", "*example.com", "a.*.com", "-a.com", "a-.com", "a..com", ".a.com", "a b.com", "a.com ",
-        "a.com/", "http://a.com", "a.com:0", "a.com:65536", "a.com:", "a.com:80/sctp", "a.com:80-90", "a.com:-1",
-        "a.com:53", "a.com:853", "a.com:443/udp", "1.2.3", "1.2.3.4.5", "example.7", "0x7f.0x1", "127.0.0.1/33",
-        "1.2.3.4:80-70", "[::1]", "[::1]80", "[::1]:", "[a.com]:80", "::1:80:x", "b\xc3\xbc" "cher.example", "a\nb"})
+  for (const auto* text : {"",
+                           ".",
+                           "*",
+                           "*.",
+                           "*example.com",
+                           "a.*.com",
+                           "-a.com",
+                           "a-.com",
+                           "a..com",
+                           ".a.com",
+                           "a b.com",
+                           "a.com ",
+                           "a.com/",
+                           "http://a.com",
+                           "a.com:0",
+                           "a.com:65536",
+                           "a.com:",
+                           "a.com:80/sctp",
+                           "a.com:80-90",
+                           "a.com:-1",
+                           "a.com:53",
+                           "a.com:853",
+                           "a.com:443/udp",
+                           "1.2.3",
+                           "1.2.3.4.5",
+                           "example.7",
+                           "0x7f.0x1",
+                           "127.0.0.1/33",
+                           "1.2.3.4:80-70",
+                           "[::1]",
+                           "[::1]80",
+                           "[::1]:",
+                           "[a.com]:80",
+                           "::1:80:x",
+                           "b\xc3\xbc"
+                           "cher.example",
+                           "a\nb"})
     EXPECT_FALSE(parse_allowed(text)) << text;
   EXPECT_FALSE(parse_allowed(std::string_view("a\0b.com", 7)));
   EXPECT_FALSE(parse_allowed(std::string(64, 'a') + ".com")) << "a label too long";
@@ -54,7 +86,8 @@ TEST(Allowed, CoversNamesByWholeLabels) {
 }
 
 TEST(EgressPolicy, KnowsWhichAddressesItsRangesCover) {
-  const auto policy = EgressPolicy::list({"203.0.113.0/24", "198.51.100.7:443", "198.51.100.0/24:53-60/udp", "a.com", "a.com"});
+  const auto policy = EgressPolicy::list(
+      {"203.0.113.0/24", "198.51.100.7:443", "198.51.100.0/24:53-60/udp", "a.com", "a.com"});
   ASSERT_TRUE(policy);
   EXPECT_EQ(policy->allowed.size(), 4U);
   const auto covers = [&](const char* address, Transport transport, std::uint16_t port) {

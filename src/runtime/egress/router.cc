@@ -279,7 +279,8 @@ Result<void> Router::follow_host_addresses() {
   if (*now == host_addresses_) return {};
   linux_::ElementBatch batch(kRouterTable);
   const auto set_of = [](const IpAddress& address) { return address.is_v4() ? "host4" : "host6"; };
-  for (const auto& address : host_addresses_) batch.remove(set_of(address), linux_::SetBytes().address(address));
+  for (const auto& address : host_addresses_)
+    batch.remove(set_of(address), linux_::SetBytes().address(address));
   for (const auto& address : *now) batch.add(set_of(address), linux_::SetBytes().address(address));
   WARREN_TRY(batch.commit(*netfilter_, "the host's addresses"));
   host_addresses_ = std::move(*now);

@@ -77,8 +77,8 @@ class Router {
   // shorter. kNotFound: not attached; kConflict: `policy` is not its policy any more;
   // kForbidden: it has no such rule; kLimited: too many are open.
   Result<std::vector<IpAddress>> open_addresses(std::uint32_t slot, std::uint32_t policy,
-                                                const AllowedName& rule, const std::vector<IpAddress>& addresses,
-                                                Seconds life);
+                                                const AllowedName& rule,
+                                                const std::vector<IpAddress>& addresses, Seconds life);
 
   // Whether any policy may lead to it.
   bool may_be_reached(const IpAddress& address) const;

@@ -159,7 +159,8 @@ Result<void> Router::set_policy(std::uint32_t slot, const EgressPolicy& policy) 
   const auto now = Clock::now();
   for (auto& [key, opened] : attached.opened) {
     opened.until = std::max(opened.until, now + kShortestLife);
-    batch.add_for(of_family("dyn", key.address), opened_key(attached.mark, key.address, key.transport, key.port),
+    batch.add_for(of_family("dyn", key.address),
+                  opened_key(attached.mark, key.address, key.transport, key.port),
                   std::chrono::duration_cast<Millis>(opened.until - now));
   }
   if (auto done = batch.commit(*netfilter_, "change a policy"); !done) {
@@ -168,6 +169,8 @@ Result<void> Router::set_policy(std::uint32_t slot, const EgressPolicy& policy) 
     attached.opened = old_opened;
     return done;
   }
+  // Nobody has a connection to whom nothing was allowed.
+  if (old_policy.mode == EgressMode::kNone) return {};
   if (auto cut = cut_connections(attached); !cut)
     log::warn("egress: connections that a policy cut are not told: {}", cut.error().message());
   return {};
@@ -183,7 +186,8 @@ Result<void> Router::cut_connections(const Attached& attached) const {
     if (is_loopback(peer.address) || peer.address == peer.local) return false;
     if (!is_list) return true;
     const auto service = service_addresses();
-    if (peer.port == kResolverPort && (peer.address == service.v4 || peer.address == service.v6)) return false;
+    if (peer.port == kResolverPort && (peer.address == service.v4 || peer.address == service.v6))
+      return false;
     return !attached.policy.covers(peer.address, Transport::kTcp, peer.port) &&
            !attached.opened.contains(
                {.address = peer.address, .transport = Transport::kTcp, .port = peer.port});
@@ -239,10 +243,11 @@ Result<std::vector<IpAddress>> Router::open_addresses(std::uint32_t slot, std::u
 
 Result<std::size_t> Router::count_elements() {
   std::size_t count = 0;
-  for (const auto* set : {"src4", "src6", "zone", "entry", "polid", "live", "some", "fmode", "bmode", "tier", "any4",
-                          "any6", "tcp4", "tcp6", "udp4", "udp6", "conns_128", "conns_512", "conns_2048",
-                          "conns_8192", "newrate", "loglim", "c_spoofed", "c_never", "c_host", "c_policy",
-                          "c_connections"}) {
+  for (const auto* set :
+       {"src4",   "src6",      "zone",      "entry",     "polid",      "live",         "some",
+        "fmode",  "bmode",     "tier",      "any4",      "any6",       "tcp4",         "tcp6",
+        "udp4",   "udp6",      "conns_128", "conns_512", "conns_2048", "conns_8192",   "newrate",
+        "loglim", "c_spoofed", "c_never",   "c_host",    "c_policy",   "c_connections"}) {
     const auto elements = linux_::count_elements(*netfilter_, kRouterTable, set);
     if (!elements) return fail(elements.error());
     count += *elements;

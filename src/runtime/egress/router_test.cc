@@ -40,7 +40,8 @@ class RouterTest : public ::testing::Test {
  protected:
   void SetUp() override {
     open({});
-    for (const std::uint16_t port : {80, 443, 5432}) servers_.push_back(serve(net_.internet(), SocketType::kTcp, port));
+    for (const std::uint16_t port : {80, 443, 5432})
+      servers_.push_back(serve(net_.internet(), SocketType::kTcp, port));
   }
   void open(EgressRules rules) {
     router_.reset();
@@ -69,8 +70,10 @@ class RouterTest : public ::testing::Test {
     const auto done = router_->set_policy(slot, policy);
     EXPECT_TRUE(done) << done.error().message();
   }
-  std::vector<IpAddress> open_name(std::uint32_t slot, const char* rule, const std::vector<IpAddress>& addresses) {
-    const auto done = router_->open_addresses(slot, router_->policy_number(slot).value(), name(rule), addresses, Seconds(1));
+  std::vector<IpAddress> open_name(std::uint32_t slot, const char* rule,
+                                   const std::vector<IpAddress>& addresses) {
+    const auto done = router_->open_addresses(slot, router_->policy_number(slot).value(), name(rule),
+                                              addresses, Seconds(1));
     EXPECT_TRUE(done) << done.error().message();
     return done ? *done : std::vector<IpAddress>();
   }
@@ -97,11 +100,13 @@ TEST_F(RouterTest, LeadsOpenSandboxesToTheInternetAndNowhereElse) {
   EXPECT_EQ(try_tcp(box.get(), "203.0.113.2", 7000).failure, ECONNREFUSED) << "the host's public address";
   EXPECT_EQ(try_tcp(box.get(), "2001:db8::2", 7000).failure, ECONNREFUSED);
   EXPECT_EQ(refused(0, RefusalReason::kHost), 2U);
-  for (const auto* where : {"10.9.9.9", "10.1.1.1", "169.254.169.254", "198.19.0.1", "192.168.1.1", "fd00::1", "64:ff9b::1"})
+  for (const auto* where :
+       {"10.9.9.9", "10.1.1.1", "169.254.169.254", "198.19.0.1", "192.168.1.1", "fd00::1", "64:ff9b::1"})
     EXPECT_NE(try_tcp(box.get(), where, 80).failure, 0) << where;
   EXPECT_EQ(try_tcp(box.get(), sandbox_addresses(1).v4.text(), 7000).failure, ECONNREFUSED);
   EXPECT_EQ(try_tcp(box.get(), sandbox_addresses(1).v6.text(), 7000).failure, ECONNREFUSED);
-  EXPECT_EQ(try_tcp(box.get(), service_addresses().v4.text(), 5443).failure, ECONNREFUSED) << "the gateway itself";
+  EXPECT_EQ(try_tcp(box.get(), service_addresses().v4.text(), 5443).failure, ECONNREFUSED)
+      << "the gateway itself";
   const auto before = refused(0, RefusalReason::kHost);
   EXPECT_EQ(try_udp(box.get(), "224.0.0.1", 5000).failure, 0) << "nobody is told of it";
   EXPECT_EQ(refused(0, RefusalReason::kHost), before + 1);
@@ -173,8 +178,9 @@ TEST_F(RouterTest, OpensWhatANameHasLedTo) {
   EXPECT_EQ(try_udp(box.get(), service_addresses().v4.text(), 53).failure, 0);
   EXPECT_TRUE(has_datagram(resolver));
   EXPECT_EQ(try_tcp(box.get(), kPublic, 5432).failure, ECONNREFUSED);
-  EXPECT_THAT(open_name(0, "db.example.com:5432", {address(kPublic), address("10.1.1.1"), address("203.0.113.2")}),
-              ElementsAre(address(kPublic)))
+  EXPECT_THAT(
+      open_name(0, "db.example.com:5432", {address(kPublic), address("10.1.1.1"), address("203.0.113.2")}),
+      ElementsAre(address(kPublic)))
       << "a name that leads to where nobody may go leads nowhere";
   EXPECT_EQ(try_tcp(box.get(), kPublic, 5432).failure, 0);
   EXPECT_EQ(try_tcp(box.get(), kOtherPublic, 5432).failure, ECONNREFUSED);
@@ -206,13 +212,15 @@ TEST_F(RouterTest, OpensNothingForAnOldPolicyOrAnotherRule) {
   EXPECT_EQ(open(old, "a.example"), ErrorKind::kForbidden);
   set(0, list({"b.example:5432"}));
   EXPECT_EQ(open(old, "b.example:5432"), ErrorKind::kConflict);
-  EXPECT_EQ(router_->open_addresses(7, old, name("a.example"), {}, Seconds(1)).error().kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(router_->open_addresses(7, old, name("a.example"), {}, Seconds(1)).error().kind(),
+            ErrorKind::kNotFound);
   std::vector<IpAddress> many;
   for (std::uint32_t number = 0; number < 600; ++number) many.push_back(IpAddress::v4(0x0801'0000 + number));
-  EXPECT_EQ(router_->open_addresses(0, router_->policy_number(0).value(), name("b.example:5432"), many, Seconds(60))
-                .error()
-                .kind(),
-            ErrorKind::kLimited);
+  EXPECT_EQ(
+      router_->open_addresses(0, router_->policy_number(0).value(), name("b.example:5432"), many, Seconds(60))
+          .error()
+          .kind(),
+      ErrorKind::kLimited);
   EXPECT_NE(try_tcp(box.get(), kPublic, 5432).failure, 0);
 }
 
@@ -259,8 +267,9 @@ TEST_F(RouterTest, LeavesNothingOfSandboxesThatAreGone) {
   {
     std::vector<UniqueFd> boxes;
     for (std::uint32_t slot = 0; slot < kMany; ++slot)
-      boxes.push_back(attached(slot, slot % 2 == 0 ? EgressPolicy::open() : list({"203.0.113.0/24:5432", "2001:db8::10"}),
-                               {.bytes_per_second = 10'000'000, .connections = 128}));
+      boxes.push_back(
+          attached(slot, slot % 2 == 0 ? EgressPolicy::open() : list({"203.0.113.0/24:5432", "2001:db8::10"}),
+                   {.bytes_per_second = 10'000'000, .connections = 128}));
     for (const auto& box : boxes) {
       EXPECT_EQ(try_tcp(box.get(), kPublic, 5432).failure, 0);
       EXPECT_NE(try_tcp(box.get(), "10.1.1.1", 80).failure, 0);
@@ -268,7 +277,8 @@ TEST_F(RouterTest, LeavesNothingOfSandboxesThatAreGone) {
     EXPECT_EQ(*router_->count_devices(), kMany);
     for (std::uint32_t slot = 0; slot < kMany; ++slot) router_->detach(slot);
     router_->detach(0);
-    EXPECT_NE(try_tcp(boxes[0].get(), kPublic, 5432).failure, 0) << "at once, whether the device is there or not";
+    EXPECT_NE(try_tcp(boxes[0].get(), kPublic, 5432).failure, 0)
+        << "at once, whether the device is there or not";
     EXPECT_EQ(*router_->count_elements(), before);
     const auto again = attached(0, EgressPolicy::open());
     EXPECT_EQ(try_tcp(again.get(), kPublic, 80).failure, 0) << "the old device of the slot is no hindrance";
@@ -286,7 +296,8 @@ TEST_F(RouterTest, AttachesASlotOnce) {
   EXPECT_EQ(router_->attach(6, box.get(), EgressPolicy::open(), {}).error().kind(), ErrorKind::kConflict)
       << "the namespace has a device by that name";
   EXPECT_EQ(router_->policy_number(6).error().kind(), ErrorKind::kNotFound) << "and nothing of it is left";
-  EXPECT_EQ(router_->attach(kMostSlots, box.get(), EgressPolicy::open(), {}).error().kind(), ErrorKind::kInvalid);
+  EXPECT_EQ(router_->attach(kMostSlots, box.get(), EgressPolicy::open(), {}).error().kind(),
+            ErrorKind::kInvalid);
   EXPECT_EQ(*router_->count_devices(), 1U);
   EXPECT_EQ(router_->set_policy(6, EgressPolicy::open()).error().kind(), ErrorKind::kNotFound);
 }
@@ -306,10 +317,13 @@ TEST_F(RouterTest, LimitsConnections) {
 }
 
 TEST_F(RouterTest, LeadsWhereTheOperatorSays) {
-  open({.allowed = {IpRange::parse("10.0.0.0/8").value()}, .own_addresses = {address(kOtherPublic)}, .dns_upstreams = {}});
+  open({.allowed = {IpRange::parse("10.0.0.0/8").value()},
+        .own_addresses = {address(kOtherPublic)},
+        .dns_upstreams = {}});
   const auto box = attached(0, EgressPolicy::open());
   EXPECT_EQ(try_tcp(box.get(), "10.1.1.1", 80).failure, 0);
-  EXPECT_EQ(try_tcp(box.get(), "10.9.9.9", 80).failure, ECONNREFUSED) << "a range does not open the host itself";
+  EXPECT_EQ(try_tcp(box.get(), "10.9.9.9", 80).failure, ECONNREFUSED)
+      << "a range does not open the host itself";
   EXPECT_EQ(try_tcp(box.get(), kOtherPublic, 80).failure, ECONNREFUSED) << "an address of ours behind a NAT";
   EXPECT_FALSE(router_->may_be_reached(address(kOtherPublic)));
   EXPECT_TRUE(router_->may_be_reached(address("10.1.1.1")));
@@ -329,7 +343,8 @@ TEST_F(RouterTest, FollowsTheHostsAddresses) {
   batch.add_address(5, IpRange::parse("203.0.113.77").value(), address("203.0.113.77"));
   ASSERT_TRUE(links->carry_out(batch, "another address"));
   const auto server = serve(net_.host(), SocketType::kTcp, 7000);
-  EXPECT_EQ(try_tcp(box.get(), "203.0.113.77", 7000).failure, EINPROGRESS) << "the host drops it from the beginning";
+  EXPECT_EQ(try_tcp(box.get(), "203.0.113.77", 7000).failure, EINPROGRESS)
+      << "the host drops it from the beginning";
   router_->tend();
   EXPECT_EQ(try_tcp(box.get(), "203.0.113.77", 7000).failure, ECONNREFUSED) << "and soon the router says so";
 }

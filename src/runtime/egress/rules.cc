@@ -16,6 +16,7 @@ namespace {
 // - A dynamic set that is full skips the rule, and the packet goes on: so those that limit
 //   stand before a verdict that is somebody else's, and are larger than there are sandboxes.
 // - The protocol is part of every key: UDP to port 80 else goes by an address opened for TCP.
+// - Whose source is not its own is dropped first of all: to refuse it would speak to another.
 // - What an old policy let through bears its mark, which is live no more: it is judged again.
 constexpr std::string_view kRouter = R"(
 table inet @TABLE@ {
@@ -70,13 +71,13 @@ table inet @TABLE@ {
   chain from_sandbox {
     ct original zone set iifname map @zone
     meta mark set iifname map @polid
+    meta nfproto ipv4 iifname . ip saddr != @src4 goto n_spoofed
+    meta nfproto ipv6 iifname . ip6 saddr != @src6 goto n_spoofed
     iifname vmap @entry
     drop
   }
   chain p_none { goto n_policy; }
   chain p_some {
-    meta nfproto ipv4 iifname . ip saddr != @src4 goto n_spoofed
-    meta nfproto ipv6 iifname . ip6 saddr != @src6 goto n_spoofed
     ip hdrlength > 5 goto n_spoofed
     exthdr hbh exists goto n_spoofed
     exthdr dst exists goto n_spoofed
@@ -310,10 +311,10 @@ std::string with_upstreams(std::string text, const EgressRules& rules) {
 const std::vector<IpRange>& never_ranges() {
   static const std::vector<IpRange> ranges = [] {
     std::vector<IpRange> list;
-    for (const auto* text :
-         {"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-          "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
-          "224.0.0.0/3", "2001::/32", "2001:2::/48", "2001:10::/28", "2001:20::/28", "2002::/16", "3fff::/20"})
+    for (const auto* text : {"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+                             "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+                             "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "224.0.0.0/3", "2001::/32",
+                             "2001:2::/48", "2001:10::/28", "2001:20::/28", "2002::/16", "3fff::/20"})
       list.push_back(IpRange::parse(text).value());
     return list;
   }();

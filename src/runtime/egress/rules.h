@@ -47,7 +47,8 @@ enum class RefusalReason : std::uint8_t {
   kPolicy,       // what this sandbox's policy does not allow
   kConnections,  // more connections, or more of them a second, than a sandbox may have
 };
-inline constexpr std::array<std::string_view, 5> kRefusalNames{"spoofed", "never", "host", "policy", "connections"};
+inline constexpr std::array<std::string_view, 5> kRefusalNames{"spoofed", "never", "host", "policy",
+                                                               "connections"};
 inline constexpr std::string_view name_of(RefusalReason reason) {
   return kRefusalNames[static_cast<std::size_t>(reason)];
 }

@@ -82,15 +82,21 @@ std::optional<PacketCount> count_in(std::span<const std::uint8_t> element) {
 
 }  // namespace
 
-Result<void> run_nftables(const std::string& commands) {
+Result<std::string> list_nftables(const std::string& command) {
   const std::unique_ptr<nft_ctx, decltype(&nft_ctx_free)> context(nft_ctx_new(NFT_CTX_DEFAULT),
                                                                   &nft_ctx_free);
   if (!context) return fail(ErrorKind::kInternal, "libnftables does not start");
   nft_ctx_buffer_output(context.get());
   nft_ctx_buffer_error(context.get());
-  if (nft_run_cmd_from_buffer(context.get(), commands.c_str()) == 0) return {};
+  if (nft_run_cmd_from_buffer(context.get(), command.c_str()) == 0)
+    return std::string(nft_ctx_get_output_buffer(context.get()));
   const std::string said = nft_ctx_get_error_buffer(context.get());
   return fail(ErrorKind::kInternal, "nftables: " + said.substr(0, said.find('\n')));
+}
+
+Result<void> run_nftables(const std::string& commands) {
+  if (auto done = list_nftables(commands); !done) return fail(std::move(done.error()));
+  return {};
 }
 
 void SetBytes::put(std::span<const std::uint8_t> part) {

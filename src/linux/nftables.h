@@ -22,6 +22,9 @@ namespace warren::linux_ {
 // Never with anything that a client or a sandbox said.
 Result<void> run_nftables(const std::string& commands);
 
+// What `nft COMMAND` prints: "list chains".
+Result<std::string> list_nftables(const std::string& command);
+
 // A set's key or a map's value as the kernel compares it: its parts one after the other,
 // each filled up to four bytes.
 class SetBytes {

@@ -19,6 +19,7 @@
 #include "linux/command.h"
 #include "linux/text_file.h"
 #include "runtime/namespace/overlay_probe.h"
+#include "runtime/network_doctor.h"
 
 namespace warren::runtime {
 namespace {
@@ -236,9 +237,13 @@ Finding judge_disk(const DiskSpace& space, std::uint64_t image_takes, std::uint6
 }
 
 std::vector<Finding> examine(const DoctorOptions& options) {
-  return {root(),           kernel(),    user_namespaces(), seccomp(),      cgroups(),
-          overlay(options), pool(),      loop_devices(),    core_pattern(), yama(),
-          disk(options),    terminals(), user(options),     mmdebstrap(),   microvm()};
+  std::vector<Finding> findings{root(),           kernel(),    user_namespaces(), seccomp(),      cgroups(),
+                                overlay(options), pool(),      loop_devices(),    core_pattern(), yama(),
+                                disk(options),    terminals(), user(options),     mmdebstrap(),   microvm()};
+  // Before what is only about templates and drivers to come.
+  auto network = examine_network();
+  findings.insert(findings.end() - 2, network.begin(), network.end());
+  return findings;
 }
 
 }  // namespace warren::runtime

@@ -110,6 +110,22 @@ class RealClient final : public Client, public std::enable_shared_from_this<Real
     co_return Result<void>{};
   }
 
+  Task<Result<void>> set_egress(std::string id, EgressPolicy policy) override {
+    Call what = SetEgressCall{.id = std::move(id), .policy = std::move(policy)};
+    auto response = co_await call(std::move(what));
+    if (!response) co_return fail(std::move(response.error()));
+    co_return Result<void>{};
+  }
+
+  Task<Result<EgressReport>> egress(std::string id) override {
+    Call what = EgressCall{std::move(id)};
+    auto response = co_await call(std::move(what));
+    if (!response) co_return fail(std::move(response.error()));
+    auto* report = std::get_if<EgressReport>(&response->answer);
+    if (!report) co_return fail(ErrorKind::kInternal, "the runtime answered another question");
+    co_return std::move(*report);
+  }
+
   Task<Result<Usage>> usage(std::string id) override {
     Call what = UsageCall{std::move(id)};
     auto response = co_await call(std::move(what));

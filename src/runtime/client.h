@@ -46,6 +46,8 @@ class Client {
   virtual Task<Result<UniqueFd>> plan_merge(MergeSpec spec) = 0;
   virtual Task<Result<UniqueFd>> connect(std::string id) = 0;
   virtual Task<Result<void>> destroy(std::string id) = 0;
+  virtual Task<Result<void>> set_egress(std::string id, EgressPolicy policy) = 0;
+  virtual Task<Result<EgressReport>> egress(std::string id) = 0;
   virtual Task<Result<Usage>> usage(std::string id) = 0;
   virtual Task<Result<std::vector<TemplateInfo>>> templates() = 0;
   virtual Task<Result<StockInfo>> stock() = 0;

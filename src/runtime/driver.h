@@ -18,6 +18,8 @@
 #include "base/unique_fd.h"
 #include "changes/diff.h"
 #include "changes/report.h"
+#include "runtime/egress/policy.h"
+#include "runtime/egress/report.h"
 
 namespace warren::runtime {
 
@@ -25,8 +27,10 @@ struct Limits {
   std::uint64_t memory_bytes = 2ULL << 30;
   std::uint64_t disk_bytes = 10ULL << 30;
   std::uint32_t pids = 512;
-  std::uint32_t cpu_percent = 200;  // 100 is one whole core
-  std::uint32_t open_files = 4096;  // for each process
+  std::uint32_t cpu_percent = 200;             // 100 is one whole core
+  std::uint32_t open_files = 4096;             // for each process
+  std::uint64_t network_bytes_per_second = 0;  // in each direction; 0: as fast as it goes
+  std::uint32_t connections = 512;             // to others, at a time
   auto operator<=>(const Limits&) const = default;
 };
 
@@ -36,6 +40,7 @@ struct SandboxSpec {
   std::string template_name;
   Limits limits;
   std::uint64_t account_memory_bytes = 0;  // limit of all the account's sandboxes; 0: none
+  EgressPolicy egress = {};                // what it may reach; a fork has its parent's
 };
 
 // So many copies a fork may make at once.
@@ -59,6 +64,8 @@ struct MergeSpec {
 struct Capabilities {
   std::string isolation;    // "namespace"
   std::string fork_copies;  // "runner" or "machine"
+  // Why sandboxes can reach nothing, whatever their policy; empty: they can.
+  std::string no_network = {};
 };
 
 struct Usage {
@@ -101,7 +108,7 @@ class Driver {
   // Makes the sandbox and starts its agent, or leaves nothing behind. kNotFound:
   // no such template; kConflict: the id is taken, or the sandbox was destroyed while
   // it was being made; kLimited: no id range is free; kUnavailable: the disk is too
-  // full, or the driver is ending.
+  // full, the driver is ending, or it is to reach something and the host does not offer that.
   virtual Task<Result<void>> create(SandboxSpec spec) = 0;
 
   // Makes each of `children`, on the template of the sandbox `parent`, as a copy of that:
@@ -138,6 +145,12 @@ class Driver {
   // Stops every process of the sandbox; thaw lets them go on. Idempotent.
   virtual Result<void> freeze(std::string_view id) = 0;
   virtual Result<void> thaw(std::string_view id) = 0;
+
+  // What the sandbox may reach from now on; connections that this does not allow end.
+  // kNotFound: no such sandbox; kUnavailable: see Capabilities::no_network.
+  virtual Result<void> set_egress(const std::string& id, const EgressPolicy& policy) = 0;
+  // What it may reach and was refused.
+  virtual Result<EgressReport> egress(const std::string& id) = 0;
 
   virtual Result<Usage> usage(std::string_view id) = 0;
   virtual StockInfo stock() const = 0;

@@ -30,6 +30,8 @@ constexpr Bounds kDisk{1ULL << 20, 1ULL << 50};
 constexpr Bounds kPids{4, 1 << 20};
 constexpr Bounds kCpuPercent{1, 100UL * 4096};
 constexpr Bounds kOpenFiles{64, 1 << 20};
+constexpr Bounds kBandwidth{0, 1ULL << 40};
+constexpr Bounds kConnections{1, 65535};
 constexpr Bounds kAccountMemory{0, 1ULL << 50};
 constexpr Bounds kAnyNumber{0, ~0ULL};
 
@@ -140,7 +142,9 @@ json::object to_json(const Limits& limits) {
           {"disk_bytes", limits.disk_bytes},
           {"pids", limits.pids},
           {"cpu_percent", limits.cpu_percent},
-          {"open_files", limits.open_files}};
+          {"open_files", limits.open_files},
+          {"network_bytes_per_second", limits.network_bytes_per_second},
+          {"connections", limits.connections}};
 }
 
 Result<Limits> limits_from(const json::object& object) {
@@ -151,9 +155,85 @@ Result<Limits> limits_from(const json::object& object) {
       .pids = static_cast<std::uint32_t>(reader.number("pids", kPids)),
       .cpu_percent = static_cast<std::uint32_t>(reader.number("cpu_percent", kCpuPercent)),
       .open_files = static_cast<std::uint32_t>(reader.number("open_files", kOpenFiles)),
+      .network_bytes_per_second = reader.number("network_bytes_per_second", kBandwidth),
+      .connections = static_cast<std::uint32_t>(reader.number("connections", kConnections)),
   };
   WARREN_TRY(reader.finish());
   return limits;
+}
+
+json::object to_json(const EgressPolicy& policy) {
+  json::array allow;
+  for (const auto& entry : policy.entries()) allow.emplace_back(entry);
+  return {{"mode", name_of(policy.mode)}, {"allow", std::move(allow)}};
+}
+
+Result<EgressPolicy> policy_from(const json::object& object) {
+  Reader reader(object);
+  const auto mode = reader.text("mode", kLongestReason);
+  const auto allow = reader.array("allow");
+  WARREN_TRY(reader.finish());
+  std::vector<std::string> entries;
+  for (const auto& entry : allow) {
+    if (!entry.is_string() || entry.get_string().size() > kLongestAllowed)
+      return fail(ErrorKind::kInvalid, "what is allowed must be a short string");
+    entries.emplace_back(entry.get_string());
+  }
+  if (mode == name_of(EgressMode::kList)) return EgressPolicy::list(entries);
+  if (!entries.empty()) return fail(ErrorKind::kInvalid, "only a list allows something by name");
+  if (mode == name_of(EgressMode::kNone)) return EgressPolicy::none();
+  if (mode == name_of(EgressMode::kOpen)) return EgressPolicy::open();
+  return fail(ErrorKind::kInvalid, "no such mode of egress");
+}
+
+json::object to_json(const EgressReport& report) {
+  json::array refused;
+  for (const auto count : report.refused) refused.emplace_back(count);
+  json::array latest;
+  for (const auto& one : report.latest)
+    latest.push_back({{"reason", static_cast<unsigned>(one.reason)},
+                      {"address", one.address.text()},
+                      {"protocol", one.protocol},
+                      {"port", one.port},
+                      {"times", one.times},
+                      {"last", static_cast<std::uint64_t>(one.last.time_since_epoch().count())}});
+  return {{"policy", to_json(report.policy)}, {"refused", std::move(refused)}, {"latest", std::move(latest)}};
+}
+
+Result<EgressReport> report_from(const json::object& object) {
+  Reader reader(object);
+  auto policy = policy_from(reader.object("policy"));
+  const auto refused = reader.array("refused");
+  const auto latest = reader.array("latest");
+  WARREN_TRY(reader.finish());
+  if (!policy) return fail(std::move(policy.error()));
+  EgressReport report{.policy = std::move(*policy), .refused = {}, .latest = {}};
+  if (refused.size() != report.refused.size())
+    return fail(ErrorKind::kInvalid, "too few counts, or too many");
+  for (std::size_t reason = 0; reason < refused.size(); ++reason) {
+    boost::system::error_code failure;
+    report.refused[reason] = refused[reason].to_number<std::uint64_t>(failure);
+    if (failure) return fail(ErrorKind::kInvalid, "a count must be a whole number");
+  }
+  for (const auto& value : latest) {
+    if (!value.is_object()) return fail(ErrorKind::kInvalid, "a refusal must be an object");
+    Reader one(value.get_object());
+    const auto reason = one.number("reason", {0, kRefusalNames.size() - 1});
+    const auto address = IpAddress::parse(one.text("address", kLongestReason));
+    const auto protocol = one.number("protocol", {0, 255});
+    const auto port = one.number("port", {0, 65535});
+    const auto times = one.number("times", kAnyNumber);
+    const auto last = one.number("last", {0, 1ULL << 53});
+    WARREN_TRY(one.finish());
+    if (!address) return fail(address.error());
+    report.latest.push_back({.reason = static_cast<RefusalReason>(reason),
+                             .address = *address,
+                             .protocol = static_cast<std::uint8_t>(protocol),
+                             .port = static_cast<std::uint16_t>(port),
+                             .times = times,
+                             .last = WallTime(Millis(last))});
+  }
+  return report;
 }
 
 Result<Call> create_from(Reader& reader) {
@@ -163,8 +243,11 @@ Result<Call> create_from(Reader& reader) {
   call.spec.template_name = reader.safe_name("template");
   call.spec.account_memory_bytes = reader.number("account_memory_bytes", kAccountMemory);
   const auto limits = limits_from(reader.object("limits"));
+  auto egress = policy_from(reader.object("egress"));
   WARREN_TRY(reader.finish());
   if (!limits) return fail(limits.error());
+  if (!egress) return fail(std::move(egress.error()));
+  call.spec.egress = std::move(*egress);
   call.spec.limits = *limits;
   return call;
 }
@@ -235,6 +318,16 @@ Result<Call> plan_merge_from(Reader& reader) {
   return fail(ErrorKind::kInvalid, "no such way with conflicts");
 }
 
+Result<Call> set_egress_from(Reader& reader) {
+  SetEgressCall call;
+  call.id = reader.sandbox_id("id");
+  auto policy = policy_from(reader.object("egress"));
+  WARREN_TRY(reader.finish());
+  if (!policy) return fail(std::move(policy.error()));
+  call.policy = std::move(*policy);
+  return call;
+}
+
 template <typename IdCall>
 Result<Call> call_with_id(Reader& reader) {
   IdCall call{.id = reader.sandbox_id("id")};
@@ -285,6 +378,7 @@ json::object to_json(const Answer& answer) {
               {"cpu_usec", usage->cpu_usec},
               {"pids", usage->pids},
               {"oom_kills", usage->oom_kills}}}};
+  if (const auto* report = std::get_if<EgressReport>(&answer)) return {{"egress", to_json(*report)}};
   if (const auto* stock = std::get_if<StockInfo>(&answer)) {
     json::array templates;
     for (const auto& [name, counts] : stock->by_template) {
@@ -343,6 +437,12 @@ Result<Answer> answer_from(const json::object& object) {
     if (!usage) return fail(usage.error());
     return *usage;
   }
+  if (object.contains("egress")) {
+    auto report = report_from(reader.object("egress"));
+    WARREN_TRY(reader.finish());
+    if (!report) return fail(std::move(report.error()));
+    return std::move(*report);
+  }
   if (object.contains("stock")) {
     const auto stock = stock_from(reader.object("stock"));
     WARREN_TRY(reader.finish());
@@ -389,6 +489,7 @@ struct RequestEncoder {
     object["template"] = call.spec.template_name;
     object["limits"] = to_json(call.spec.limits);
     object["account_memory_bytes"] = call.spec.account_memory_bytes;
+    object["egress"] = to_json(call.spec.egress);
     return object;
   }
   json::object operator()(const ForkCall& call) const {
@@ -426,6 +527,12 @@ struct RequestEncoder {
   }
   json::object operator()(const ConnectCall& call) const { return with("connect", call.id); }
   json::object operator()(const DestroyCall& call) const { return with("destroy", call.id); }
+  json::object operator()(const SetEgressCall& call) const {
+    auto object = with("set_egress", call.id);
+    object["egress"] = to_json(call.policy);
+    return object;
+  }
+  json::object operator()(const EgressCall& call) const { return with("egress", call.id); }
   json::object operator()(const UsageCall& call) const { return with("usage", call.id); }
   json::object operator()(const TemplatesCall&) const { return with("templates"); }
   json::object operator()(const StockCall&) const { return with("stock"); }
@@ -451,7 +558,9 @@ struct RuntimeEncoder {
   }
   json::object operator()(const Ready& ready) const {
     return {{"ready",
-             {{"isolation", ready.capabilities.isolation}, {"fork_copies", ready.capabilities.fork_copies}}}};
+             {{"isolation", ready.capabilities.isolation},
+              {"fork_copies", ready.capabilities.fork_copies},
+              {"no_network", printable(ready.capabilities.no_network, kLongestMessage)}}}};
   }
   json::object operator()(const Exit& exit) const {
     return {{"exit", {{"id", exit.id}, {"reason", printable(exit.reason, kLongestReason)}}}};
@@ -478,6 +587,8 @@ Result<Request> parse_request(std::string_view packet) {
     if (op == "plan_merge") return plan_merge_from(reader);
     if (op == "connect") return call_with_id<ConnectCall>(reader);
     if (op == "destroy") return call_with_id<DestroyCall>(reader);
+    if (op == "set_egress") return set_egress_from(reader);
+    if (op == "egress") return call_with_id<EgressCall>(reader);
     if (op == "usage") return call_with_id<UsageCall>(reader);
     if (op == "stock") {
       WARREN_TRY(reader.finish());
@@ -520,7 +631,8 @@ Result<FromRuntime> parse_from_runtime(std::string_view packet) {
     FromRuntime message;
     if (what == "ready")
       message = Ready{{.isolation = members.text("isolation", kLongestReason),
-                       .fork_copies = members.text("fork_copies", kLongestReason)}};
+                       .fork_copies = members.text("fork_copies", kLongestReason),
+                       .no_network = members.text("no_network", kLongestMessage)}};
     else
       message = Exit{.id = members.sandbox_id("id"), .reason = members.text("reason", kLongestReason)};
     WARREN_TRY(members.finish());

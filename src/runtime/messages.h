@@ -3,17 +3,19 @@
 // unknown operation or member, a wrong type, a number out of bounds or a name that
 // could be a path is refused, never guessed at.
 //
-//   server:  {"n":N,"op":"create","id":S,"account":S,"template":S,"limits":{…},"account_memory_bytes":N}
+//   server:  {"n":N,"op":"create","id":S,"account":S,"template":S,"limits":{…},"account_memory_bytes":N,
+//             "egress":{"mode":"none"|"open"|"list","allow":[S…]}}
 //            {"n":N,"op":"fork","parent":S,"children":[S…],"account":S,"limits":{…},"account_memory_bytes":N}
 //            {"n":N,"op":"replace","id":S,"winner":S}
 //            {"n":N,"op":"compare","id":S,"other":S,"paths":[S…],"text":B}
 //            {"n":N,"op":"plan_merge","id":S,"winner":S,"on_conflict":"fail"|"ours"|"theirs"}
-//            {"n":N,"op":"connect"|"destroy"|"usage","id":S}   {"n":N,"op":"templates"|"stock"}
+//            {"n":N,"op":"set_egress","id":S,"egress":{…}}
+//            {"n":N,"op":"connect"|"destroy"|"usage"|"egress","id":S}   {"n":N,"op":"templates"|"stock"}
 //            {"n":N,"op":"drop_stock","account":S}
 //   Answers to connect, compare and plan_merge bring a descriptor.
 //   runtime: {"n":N,"ok":{…}}  {"n":N,"error":{"kind":S,"message":S}}
 //            {"known":[S…]}          in pieces, when the connection begins
-//            {"ready":{"isolation":S,"fork_copies":S}}   after the last piece
+//            {"ready":{"isolation":S,"fork_copies":S,"no_network":S}}   after the last piece
 //            {"exit":{"id":S,"reason":S}}
 #pragma once
 
@@ -61,6 +63,13 @@ struct ConnectCall {
 struct DestroyCall {
   std::string id;
 };
+struct SetEgressCall {
+  std::string id;
+  EgressPolicy policy;
+};
+struct EgressCall {
+  std::string id;
+};
 struct UsageCall {
   std::string id;
 };
@@ -69,8 +78,9 @@ struct StockCall {};
 struct DropStockCall {
   std::string account;
 };
-using Call = std::variant<CreateCall, ForkCall, ReplaceCall, CompareCall, PlanMergeCall, ConnectCall,
-                          DestroyCall, UsageCall, TemplatesCall, StockCall, DropStockCall>;
+using Call =
+    std::variant<CreateCall, ForkCall, ReplaceCall, CompareCall, PlanMergeCall, ConnectCall, DestroyCall,
+                 SetEgressCall, EgressCall, UsageCall, TemplatesCall, StockCall, DropStockCall>;
 
 struct Request {
   std::uint64_t number = 0;  // chosen by the server, repeated in the reply
@@ -82,7 +92,7 @@ std::string encode(const Request& request);
 Result<Request> parse_request(std::string_view packet);
 
 // monostate: done, and there is nothing more to say.
-using Answer = std::variant<std::monostate, Usage, std::vector<TemplateInfo>, StockInfo>;
+using Answer = std::variant<std::monostate, Usage, std::vector<TemplateInfo>, StockInfo, EgressReport>;
 struct Reply {
   std::uint64_t number = 0;
   Result<Answer> outcome;

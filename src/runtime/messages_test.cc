@@ -1,5 +1,6 @@
 #include "runtime/messages.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/ids.h"
@@ -41,6 +42,46 @@ TEST(Messages, ARequestArrivesAsItWasSent) {
   const auto drop = parse_request(encode(Request{.number = 1, .call = DropStockCall{.account = "alice"}}));
   ASSERT_TRUE(drop) << drop.error().message();
   EXPECT_EQ(std::get<DropStockCall>(drop->call).account, "alice");
+}
+
+TEST(Messages, APolicyArrivesAsItWasSent) {
+  auto spec = some_spec();
+  spec.limits.connections = 128;
+  spec.limits.network_bytes_per_second = 5'000'000;
+  spec.egress = *EgressPolicy::list({"*.example.org", "[2001:db8::/32]:443/udp", "203.0.113.0/24"});
+  const auto create = parse_request(encode(Request{.number = 7, .call = CreateCall{spec}}));
+  ASSERT_TRUE(create) << create.error().message();
+  EXPECT_EQ(std::get<CreateCall>(create->call).spec.egress, spec.egress);
+  EXPECT_EQ(std::get<CreateCall>(create->call).spec.limits, spec.limits);
+  const auto change = parse_request(
+      encode(Request{.number = 8, .call = SetEgressCall{.id = kId, .policy = EgressPolicy::open()}}));
+  ASSERT_TRUE(change);
+  EXPECT_EQ(std::get<SetEgressCall>(change->call).policy, EgressPolicy::open());
+  for (const std::string egress : {R"({"mode":"all","allow":[]})", R"({"mode":"open","allow":["a.com"]})",
+                                   R"({"mode":"list","allow":["a b"]})", R"({"mode":"list","allow":[7]})",
+                                   R"({"mode":"list"})", R"("open")"})
+    EXPECT_FALSE(
+        parse_request(fmt::format(R"({{"n":1,"op":"set_egress","id":"{}","egress":{}}})", kId, egress)))
+        << egress;
+}
+
+TEST(Messages, AReportOfRefusalsArrivesAsItWasSent) {
+  EgressReport report{.policy = EgressPolicy::open(), .refused = {1, 2, 3, 4, 5}, .latest = {}};
+  report.latest.push_back({.reason = RefusalReason::kHost,
+                           .address = IpAddress::parse("2001:db8::1").value(),
+                           .protocol = 17,
+                           .port = 53,
+                           .times = 9,
+                           .last = WallTime(Millis(1234567890123))});
+  const auto came = parse_from_runtime(encode(FromRuntime(Reply{.number = 3, .outcome = Answer(report)})));
+  ASSERT_TRUE(came) << came.error().message();
+  const auto& said = std::get<EgressReport>(*std::get<Reply>(*came).outcome);
+  EXPECT_EQ(said.refused, report.refused);
+  EXPECT_EQ(said.policy, report.policy);
+  ASSERT_EQ(said.latest.size(), 1U);
+  EXPECT_EQ(said.latest[0].address, report.latest[0].address);
+  EXPECT_EQ(said.latest[0].reason, RefusalReason::kHost);
+  EXPECT_EQ(said.latest[0].last, report.latest[0].last);
 }
 
 TEST(Messages, AnAnswerArrivesAsItWasSent) {

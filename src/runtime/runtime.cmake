@@ -1,6 +1,6 @@
 # What the server needs to talk to the runtime.
 add_library(warren_runtime_client STATIC client.cc messages.cc packet_socket.cc)
-target_link_libraries(warren_runtime_client PUBLIC warren_changes_answer warren_linux warren_base Boost::json)
+target_link_libraries(warren_runtime_client PUBLIC warren_changes_answer warren_egress_policy warren_linux warren_base Boost::json)
 
 # A connection to the server, over any driver.
 add_library(warren_runtime_session STATIC session.cc)

@@ -70,6 +70,17 @@ struct Caller {
     co_return done(std::move(destroyed));
   }
 
+  Task<Outcome> operator()(SetEgressCall call) const {
+    co_return done(shared.driver.set_egress(call.id, call.policy));
+  }
+
+  Task<Outcome> operator()(EgressCall call) const {
+    auto report = shared.driver.egress(call.id);
+    if (!report) co_return done(fail(std::move(report.error())));
+    Outcome outcome{.answer = Answer(std::move(*report)), .descriptors = {}};
+    co_return outcome;
+  }
+
   Task<Outcome> operator()(UsageCall call) const {
     auto usage = shared.driver.usage(call.id);
     if (!usage) co_return done(fail(std::move(usage.error())));

@@ -56,6 +56,8 @@ class SlowDriver final : public Driver {
   }
   Result<void> freeze(std::string_view) override { return {}; }
   Result<void> thaw(std::string_view) override { return {}; }
+  Result<void> set_egress(const std::string&, const EgressPolicy&) override { return {}; }
+  Result<EgressReport> egress(const std::string&) override { return EgressReport{}; }
   Result<Usage> usage(std::string_view) override { return Usage{}; }
   StockInfo stock() const override { return {}; }
   void drop_stock(const std::string& account) override { begun.push_back("drop_stock " + account); }

@@ -111,6 +111,11 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   Task<Result<UniqueFd>> plan_merge(runtime::MergeSpec spec) override;
   Task<Result<UniqueFd>> connect(std::string id) override;
   Task<Result<void>> destroy(std::string id) override;
+  Task<Result<void>> set_egress(std::string, runtime::EgressPolicy) override { co_return Result<void>{}; }
+  Task<Result<runtime::EgressReport>> egress(std::string) override {
+    runtime::EgressReport report;
+    co_return report;
+  }
   Task<Result<runtime::Usage>> usage(std::string id) override;
   Task<Result<std::vector<runtime::TemplateInfo>>> templates() override;
   Task<Result<runtime::StockInfo>> stock() override { co_return stock_info; }

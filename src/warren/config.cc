@@ -69,6 +69,32 @@ Setter origins(std::vector<std::string>& target) {
   };
 }
 
+Setter flag(bool& target) {
+  return [&target](const toml::node& node) -> Result<void> {
+    const auto* value = node.as_boolean();
+    if (value == nullptr) return fail(ErrorKind::kInvalid, "must be true or false");
+    target = value->get();
+    return {};
+  };
+}
+
+// A list of texts, each of which `Item::parse` takes.
+template <typename Item>
+Setter parsed_list(std::vector<Item>& target, std::string expected) {
+  return [&target, expected = std::move(expected)](const toml::node& node) -> Result<void> {
+    const auto* list = node.as_array();
+    if (list == nullptr) return fail(ErrorKind::kInvalid, "must be " + expected);
+    target.clear();
+    for (const auto& each : *list) {
+      const auto* value = each.as_string();
+      const Result<Item> item = Item::parse(value != nullptr ? value->get() : std::string());
+      if (!item) return fail(ErrorKind::kInvalid, "must be " + expected);
+      target.push_back(*item);
+    }
+    return {};
+  };
+}
+
 Result<void> set_absolute(std::string& target, const std::string& value) {
   if (!value.starts_with('/')) return fail(ErrorKind::kInvalid, "must be an absolute path");
   target = value;
@@ -108,6 +134,16 @@ Section runtime_section(Config& config) {
   };
 }
 
+Section egress_section(Config& config) {
+  auto& rules = config.egress_rules;
+  return {
+      {"enabled", flag(config.egress)},
+      {"allow", parsed_list(rules.allowed, "a list of addresses and ranges like \"10.0.0.0/8\"")},
+      {"own_addresses", parsed_list(rules.own_addresses, "a list of addresses like \"203.0.113.7\"")},
+      {"dns", parsed_list(rules.dns_upstreams, "a list of addresses like \"192.168.1.1\"")},
+  };
+}
+
 Section storage_section(Config& config) {
   return {
       {"templates_dir",
@@ -132,6 +168,15 @@ Section limits_section(Config& config) {
       {"open_files",
        integer(64, 1 << 20,
                [&](std::int64_t value) { limits.open_files = static_cast<std::uint32_t>(value); })},
+      {"network_mbit", integer(0, 1'000'000,
+                               [&](std::int64_t value) {
+                                 constexpr std::uint64_t kBytesPerMbit = 125'000;
+                                 limits.network_bytes_per_second =
+                                     static_cast<std::uint64_t>(value) * kBytesPerMbit;
+                               })},
+      {"connections",
+       integer(128, 8192,
+               [&](std::int64_t value) { limits.connections = static_cast<std::uint32_t>(value); })},
   };
 }
 
@@ -255,9 +300,9 @@ Result<void> apply_toml(Config& config, std::string_view text, std::string_view 
   }
   const toml::table& root = parsed.table();
   const std::map<std::string, Section, std::less<>> sections{
-      {"server", server_section(config)},   {"runtime", runtime_section(config)},
-      {"storage", storage_section(config)}, {"sandboxes", sandboxes_section(config)},
-      {"limits", limits_section(config)},
+      {"server", server_section(config)},       {"runtime", runtime_section(config)},
+      {"egress", egress_section(config)},       {"storage", storage_section(config)},
+      {"sandboxes", sandboxes_section(config)}, {"limits", limits_section(config)},
   };
   for (const auto& [key, node] : root) {
     const auto found = sections.find(key.str());

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "runtime/egress/rules.h"
 #include "service/sandboxes.h"
 
 namespace warren::cli {
@@ -37,9 +38,11 @@ struct Config {
   std::vector<std::string> allowed_origins;
   std::string templates_dir;     // HOME/templates unless set
   std::uint64_t pool_bytes = 0;  // how large the pool may grow; 0: the pool's own default
-  std::size_t stock = 4;         // sandboxes of a kind that are kept ready
-  Seconds stop_grace{10};        // how long running calls may go on after SIGTERM
-  Seconds exec_timeout{300};     // of a REST exec that names none
+  bool egress = false;           // whether sandboxes can be given a network
+  runtime::EgressRules egress_rules;
+  std::size_t stock = 4;      // sandboxes of a kind that are kept ready
+  Seconds stop_grace{10};     // how long running calls may go on after SIGTERM
+  Seconds exec_timeout{300};  // of a REST exec that names none
   service::Sandboxes::Options sandboxes;
 
   std::string key_file() const { return home + "/admin.key"; }

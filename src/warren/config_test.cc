@@ -31,13 +31,27 @@ max_per_account = 10
 min_ttl_seconds = 10
 idle_timeout_seconds = 120
 exec_timeout_seconds = 60
+[egress]
+enabled = true
+allow = ["10.0.0.0/8", "fd00::5"]
+own_addresses = ["203.0.113.7"]
+dns = ["192.168.1.1"]
 [limits]
+network_mbit = 80
+connections = 256
 memory_mib = 512
 pids = 64
 )",
                                   "warren.toml");
   ASSERT_TRUE(applied.has_value()) << applied.error().message();
   EXPECT_EQ(config.listen.host, "::1");
+  EXPECT_TRUE(config.egress);
+  ASSERT_EQ(config.egress_rules.allowed.size(), 2U);
+  EXPECT_EQ(config.egress_rules.allowed[0].text(), "10.0.0.0/8");
+  EXPECT_EQ(config.egress_rules.own_addresses.at(0).text(), "203.0.113.7");
+  EXPECT_EQ(config.egress_rules.dns_upstreams.at(0).text(), "192.168.1.1");
+  EXPECT_EQ(config.sandboxes.tier.limits.network_bytes_per_second, 10'000'000U);
+  EXPECT_EQ(config.sandboxes.tier.limits.connections, 256U);
   EXPECT_EQ(config.listen.text(), "[::1]:8080");
   EXPECT_EQ(config.user, "nobody");
   EXPECT_EQ(config.templates_dir, "/srv/templates");
@@ -50,13 +64,19 @@ pids = 64
 }
 
 TEST(Config, RefusesWhatItDoesNotKnowWithTheLine) {
-  EXPECT_THAT(refusal("[server]\nlisten = \"127.0.0.1:1\"\nlisten_on = 1\n"),
-              HasSubstr("warren.toml:3: unknown setting server.listen_on; known in [server] are allowed_origins, listen"));
+  EXPECT_THAT(
+      refusal("[server]\nlisten = \"127.0.0.1:1\"\nlisten_on = 1\n"),
+      HasSubstr(
+          "warren.toml:3: unknown setting server.listen_on; known in [server] are allowed_origins, listen"));
   EXPECT_THAT(refusal("\n[serve]\n"), HasSubstr("warren.toml:2: unknown section serve"));
   EXPECT_THAT(refusal("listen = 1\n"), HasSubstr("unknown section listen"));
 }
 
 TEST(Config, RefusesWrongValuesWithTheLine) {
+  EXPECT_THAT(refusal("[egress]\nallow = [\"10.0.0.0/33\"]"),
+              HasSubstr("warren.toml:2: egress.allow must be a list of addresses"));
+  EXPECT_THAT(refusal("[egress]\nenabled = 1"), HasSubstr("must be true or false"));
+  EXPECT_THAT(refusal("[egress]\ndns = [1]"), HasSubstr("egress.dns must be a list of addresses"));
   EXPECT_THAT(refusal("[limits]\npids = \"many\"\n"),
               HasSubstr("warren.toml:2: limits.pids must be an integer between 16 and"));
   EXPECT_THAT(refusal("[server]\nuser = \"root\"\n"), HasSubstr("other than root"));

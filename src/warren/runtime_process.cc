@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "runtime/egress/nameservers.h"
 #include "runtime/server.h"
 #include "runtime/templates.h"
 #include "warren/home.h"
@@ -39,6 +40,10 @@ Result<void> run_runtime_process(const Config& config) {
   options.guest_layer = installation->guest;
   options.pool_bytes = config.pool_bytes;
   options.stock = config.stock;
+  if (config.egress) {
+    options.egress = config.egress_rules;
+    if (options.egress->dns_upstreams.empty()) options.egress->dns_upstreams = runtime::host_nameservers();
+  }
   options.template_root = [templates](std::string_view name) { return templates->root_of(name); };
   options.template_imports = [templates](std::string_view name) { return templates->imports_of(name); };
   options.templates = [templates] { return templates->list(); };

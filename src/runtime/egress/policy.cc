@@ -149,13 +149,25 @@ Result<EgressPolicy> EgressPolicy::list(const std::vector<std::string>& entries)
   EgressPolicy policy{.mode = EgressMode::kList, .allowed = {}};
   if (entries.size() > kMostAllowed)
     return fail(ErrorKind::kInvalid, fmt::format("at most {} entries can be allowed", kMostAllowed));
+  std::size_t bytes = 0;
   for (const auto& entry : entries) {
+    bytes += entry.size();
+    if (bytes > kMostAllowedBytes)
+      return fail(ErrorKind::kInvalid,
+                  fmt::format("what is allowed is longer than {} bytes", kMostAllowedBytes));
     auto allowed = parse_allowed(entry);
     if (!allowed) return fail(std::move(allowed.error()));
     if (std::ranges::find(policy.allowed, *allowed) == policy.allowed.end())
       policy.allowed.push_back(std::move(*allowed));
   }
   return policy;
+}
+
+std::vector<std::string> EgressPolicy::entries() const {
+  std::vector<std::string> texts;
+  texts.reserve(allowed.size());
+  for (const auto& one : allowed) texts.push_back(text_of(one));
+  return texts;
 }
 
 bool EgressPolicy::covers(const IpAddress& address, Transport transport, std::uint16_t port) const {

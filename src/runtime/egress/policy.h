@@ -23,8 +23,9 @@
 
 namespace warren::runtime {
 
-inline constexpr std::size_t kMostAllowed = 256;          // entries of a list
-inline constexpr std::size_t kLongestAllowed = 253 + 16;  // bytes of one
+inline constexpr std::size_t kMostAllowedBytes = 16UL * 1024;  // of all entries together
+inline constexpr std::size_t kMostAllowed = 256;               // entries of a list
+inline constexpr std::size_t kLongestAllowed = 253 + 16;       // bytes of one
 
 enum class EgressMode : std::uint8_t { kNone, kOpen, kList };
 enum class Transport : std::uint8_t { kAny, kTcp, kUdp };
@@ -64,6 +65,9 @@ struct EgressPolicy {
   static EgressPolicy open() { return {.mode = EgressMode::kOpen, .allowed = {}}; }
   // kInvalid: one of them is wrong, or they are too many. What stands twice counts once.
   static Result<EgressPolicy> list(const std::vector<std::string>& entries);
+
+  // The texts of `allowed`.
+  std::vector<std::string> entries() const;
 
   bool covers(const IpAddress& address, Transport transport, std::uint16_t port) const;
 };

@@ -7,16 +7,9 @@
 
 #include "base/clock.h"
 #include "linux/packet_log.h"
-#include "runtime/egress/rules.h"
+#include "runtime/egress/report.h"
 
 namespace warren::runtime {
-
-struct Refusal {
-  RefusalReason reason = RefusalReason::kPolicy;
-  linux_::Destination destination;
-  std::uint64_t times = 0;  // of those that were logged, which not all are
-  WallTime last;
-};
 
 class Refusals {
  public:

@@ -140,6 +140,12 @@ void Router::detach(std::uint32_t slot) {
   drop_link(attached);
 }
 
+Result<void> Router::prepare(std::uint32_t slot) {
+  const auto found = find(slot);
+  if (!found) return fail(found.error());
+  return (*found)->device.empty() ? make_link(**found) : Result<void>();
+}
+
 Result<void> Router::make_link(Attached& attached) {
   attached.index = kFirstIndex + ++last_device_;
   attached.device = fmt::format("{}{}", kSandboxDevice, last_device_);
@@ -228,20 +234,21 @@ bool Router::may_be_reached(const IpAddress& address) const {
   return std::ranges::any_of(rules_.allowed, is_in) || !is_never(address);
 }
 
-Result<RefusedPackets> Router::refused(std::uint32_t slot) {
+Result<EgressReport> Router::report(std::uint32_t slot) {
   const auto found = find(slot);
   if (!found) return fail(found.error());
   const Attached& attached = **found;
-  RefusedPackets refused{.counts = {}, .latest = attached.refusals.latest()};
-  if (attached.device.empty()) return refused;
+  read_log();
+  EgressReport report{.policy = attached.policy, .refused = {}, .latest = attached.refusals.latest()};
+  if (attached.device.empty()) return report;
   const auto key = linux_::SetBytes().device(attached.device);
   for (std::size_t reason = 0; reason < kRefusalNames.size(); ++reason) {
     const auto count =
         linux_::read_counter(*netfilter_, kRouterTable, fmt::format("c_{}", kRefusalNames[reason]), key);
     if (!count) return fail(count.error());
-    refused.counts[reason] = count->value_or(linux_::PacketCount());
+    report.refused[reason] = count->value_or(linux_::PacketCount()).packets;
   }
-  return refused;
+  return report;
 }
 
 void Router::read_log() {

@@ -26,6 +26,7 @@
 #include "runtime/egress/addresses.h"
 #include "runtime/egress/policy.h"
 #include "runtime/egress/refusals.h"
+#include "runtime/egress/report.h"
 #include "runtime/egress/rules.h"
 #include "runtime/egress/uplink.h"
 
@@ -40,11 +41,6 @@ struct LinkLimits {
 // Whether a sandbox that may reach nothing gets a device all the same: one that waits for
 // its policy is quicker to open then.
 enum class LinkAt : std::uint8_t { kFirstNeed, kOnce };
-
-struct RefusedPackets {
-  std::array<linux_::PacketCount, kRefusalNames.size()> counts;  // by RefusalReason
-  std::vector<Refusal> latest;
-};
 
 class Router {
  public:
@@ -62,6 +58,9 @@ class Router {
   // network namespace or, if that lives on, with the next tend(). One that is not attached is
   // no failure.
   void detach(std::uint32_t slot);
+
+  // Makes the device that an attached sandbox has no need of yet, see LinkAt.
+  Result<void> prepare(std::uint32_t slot);
 
   // From now on the sandbox may reach what `policy` says. Connections that it allows go on;
   // others are cut, and what holds them inside sees it. A failure leaves the old policy.
@@ -83,8 +82,8 @@ class Router {
   // Whether any policy may lead to it.
   bool may_be_reached(const IpAddress& address) const;
 
-  // What the sandbox was refused since it was attached. kNotFound: not attached.
-  Result<RefusedPackets> refused(std::uint32_t slot);
+  // What the sandbox may reach, and was refused since it was attached. kNotFound: not attached.
+  Result<EgressReport> report(std::uint32_t slot);
   // Readable when somebody was refused something; read_log() then notes it.
   int log_fd() const { return log_->fd(); }
   void read_log();

@@ -78,7 +78,7 @@ class RouterTest : public ::testing::Test {
     return done ? *done : std::vector<IpAddress>();
   }
   std::uint64_t refused(std::uint32_t slot, RefusalReason reason) {
-    return router_->refused(slot)->counts[static_cast<std::size_t>(reason)].packets;
+    return router_->report(slot)->refused[static_cast<std::size_t>(reason)];
   }
 
   InternetUnderTest net_;
@@ -130,6 +130,7 @@ TEST_F(RouterTest, GivesNothingToWhomNothingIsAllowed) {
   const auto waiting = sandbox();
   ASSERT_TRUE(router_->attach(1, waiting.get(), EgressPolicy::none(), {}, LinkAt::kOnce));
   EXPECT_EQ(try_tcp(waiting.get(), kPublic, 80).failure, ECONNREFUSED);
+  EXPECT_TRUE(router_->prepare(1)) << "it has one already";
   set(1, EgressPolicy::open());
   EXPECT_EQ(try_tcp(waiting.get(), kPublic, 80).failure, 0);
 }
@@ -247,18 +248,17 @@ TEST_F(RouterTest, SaysWhatItRefused) {
   pollfd log{.fd = router_->log_fd(), .events = POLLIN, .revents = 0};
   ASSERT_EQ(::poll(&log, 1, 2000), 1);
   ::usleep(150'000);
-  router_->read_log();
-  const auto said = router_->refused(3);
+  const auto said = router_->report(3);
   ASSERT_TRUE(said);
   ASSERT_EQ(said->latest.size(), 2U);
-  EXPECT_EQ(said->latest[0].destination.address, address("10.1.1.1"));
-  EXPECT_EQ(said->latest[0].destination.protocol, IPPROTO_UDP);
-  EXPECT_EQ(said->latest[0].destination.port, 161);
+  EXPECT_EQ(said->latest[0].address, address("10.1.1.1"));
+  EXPECT_EQ(said->latest[0].protocol, IPPROTO_UDP);
+  EXPECT_EQ(said->latest[0].port, 161);
   EXPECT_EQ(said->latest[0].times, 2U);
-  EXPECT_EQ(said->latest[1].destination.port, 80);
+  EXPECT_EQ(said->latest[1].port, 80);
   EXPECT_EQ(said->latest[1].reason, RefusalReason::kNever);
   EXPECT_EQ(refused(3, RefusalReason::kNever), 3U);
-  EXPECT_EQ(router_->refused(4).error().kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(router_->report(4).error().kind(), ErrorKind::kNotFound);
 }
 
 TEST_F(RouterTest, LeavesNothingOfSandboxesThatAreGone) {

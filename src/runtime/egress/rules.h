@@ -38,20 +38,8 @@ inline constexpr std::string_view kSandboxDevice = "wn";
 inline constexpr const char* kUplinkDevice = "up";
 inline constexpr std::uint16_t kLogGroup = 7;
 
-// What is counted for each sandbox, and says in the log why a packet was refused; the sets
-// of counters are called c_REASON.
-enum class RefusalReason : std::uint8_t {
-  kSpoofed,      // not a packet that a program with a right to its addresses sends
-  kNever,        // where nobody may
-  kHost,         // the host's own addresses, Warren's own, broadcasts
-  kPolicy,       // what this sandbox's policy does not allow
-  kConnections,  // more connections, or more of them a second, than a sandbox may have
-};
-inline constexpr std::array<std::string_view, 5> kRefusalNames{"spoofed", "never", "host", "policy",
-                                                               "connections"};
-inline constexpr std::string_view name_of(RefusalReason reason) {
-  return kRefusalNames[static_cast<std::size_t>(reason)];
-}
+// What is counted for each sandbox (report.h) is counted in sets called c_REASON, and the log
+// says the same word.
 
 // Open connections that a sandbox may have, in steps.
 inline constexpr std::array<std::uint32_t, 4> kConnectionTiers{128, 512, 2048, 8192};

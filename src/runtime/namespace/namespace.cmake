@@ -12,6 +12,7 @@ add_library(
   namespace/namespace_driver.cc
   namespace/namespace_driver_changes.cc
   namespace/namespace_driver_fork.cc
+  namespace/namespace_driver_network.cc
   namespace/namespace_driver_stock.cc
   namespace/overlay_probe.cc
   namespace/pool.cc
@@ -29,7 +30,7 @@ add_library(
   namespace/twin/settle.cc
   namespace/twin/twin_fork.cc
   namespace/upper.cc)
-target_link_libraries(warren_namespace_driver PUBLIC warren_runtime_waiting warren_birth warren_changes warren_linux warren_base)
+target_link_libraries(warren_namespace_driver PUBLIC warren_egress warren_runtime_waiting warren_birth warren_changes warren_linux warren_base)
 
 # Executed by descriptor in roots without libraries of ours, so static and bare of sanitizers.
 add_executable(stub_agent namespace/testing/stub_agent.cc ${WARREN_BIRTH_SOURCES} ${CMAKE_SOURCE_DIR}/src/base/result.cc
@@ -68,6 +69,9 @@ set_tests_properties(namespace_driver_test_plain_pool PROPERTIES ENVIRONMENT WAR
 add_executable(fork_probe namespace/testing/fork_probe.cc)
 target_compile_options(fork_probe PRIVATE -Wall -Wextra -Wpedantic -Werror)
 target_link_options(fork_probe PRIVATE -static)
+
+warren_test(sandbox_network_test SOURCES namespace/sandbox_network_test.cc LIBS warren_namespace_testing
+                                                                            warren_internet_under_test)
 
 warren_test(twin_fork_test SOURCES namespace/twin/twin_fork_test.cc LIBS warren_namespace_testing)
 target_compile_definitions(twin_fork_test PRIVATE WARREN_FORK_PROBE="$<TARGET_FILE:fork_probe>")

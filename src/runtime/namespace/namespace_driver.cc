@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "changes/own_files.h"
 #include "linux/packets.h"
+#include "runtime/egress/router.h"
 #include "runtime/namespace/agent_image.h"
 #include "runtime/namespace/sandbox.h"
 #include "runtime/namespace/start.h"
@@ -101,13 +102,17 @@ Result<void> NamespaceDriver::prepare() {
   if (!pool) return fail(pool.error());
   pool_ = std::move(*pool);
   WARREN_TRY(clean_up_earlier());
-  tear_down_ = std::make_unique<TearDown>(
-      executor_,
-      TearDown::Sources{.cgroups = *cgroups_, .pool = *pool_, .slots = slots_, .instance = instance_},
-      options_.deadline, [this](const Sandbox& sandbox) {
-        steps_ = sandbox.steps;
-        sandboxes_.erase(sandbox.id);
-      });
+  open_router();
+  tear_down_ = std::make_unique<TearDown>(executor_,
+                                          TearDown::Sources{.cgroups = *cgroups_,
+                                                            .pool = *pool_,
+                                                            .slots = slots_,
+                                                            .router = router_.get(),
+                                                            .instance = instance_},
+                                          options_.deadline, [this](const Sandbox& sandbox) {
+                                            steps_ = sandbox.steps;
+                                            sandboxes_.erase(sandbox.id);
+                                          });
   runners_ = std::make_unique<Runners>(
       executor_,
       Runners::Sources{
@@ -123,7 +128,7 @@ Result<void> NamespaceDriver::clean_up_earlier() {
 }
 
 Capabilities NamespaceDriver::capabilities() const {
-  return {.isolation = "namespace", .fork_copies = "runner"};
+  return {.isolation = "namespace", .fork_copies = "runner", .no_network = no_network()};
 }
 
 std::string NamespaceDriver::hostname_of(const std::string& machine) {
@@ -142,6 +147,9 @@ Result<void> NamespaceDriver::admit(const SandboxSpec& spec) const {
   if (sandboxes_.contains(spec.id) || destroyed_.contains(spec.id))
     return fail(ErrorKind::kConflict, "the sandbox " + spec.id + " exists already");
   if (stopping_) return fail(ErrorKind::kUnavailable, "the runtime is ending");
+  if (spec.egress.mode != EgressMode::kNone)
+    if (auto why = no_network(); !why.empty())
+      return fail(ErrorKind::kUnavailable, "sandboxes can reach no network here: " + why);
   return pool_->check_room();
 }
 
@@ -156,6 +164,7 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
     co_await done->wait(Clock::now() + kWarmPatience);
     WARREN_TRY_CO(admit(spec));
   }
+  const EgressPolicy egress = spec.egress;
   auto sandbox = claim(stock_.take(spec, *template_root), spec.id);
   if (!sandbox) {
     auto made = co_await make(std::move(spec), *template_root);
@@ -167,6 +176,12 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
       log::warn("sandbox {}: {}; its session starts by itself", sandbox->id, given.error().message());
   }
   sandbox->steps.finished("session");
+  sandbox->egress = egress;
+  if (auto opened = open_network(*sandbox); !opened) {
+    auto error = co_await abandon(sandbox, std::move(opened.error()));
+    co_return fail(std::move(error).in("create sandbox"));
+  }
+  sandbox->steps.finished("network");
   sandbox->phase = Sandbox::Phase::kThere;
   steps_ = sandbox->steps;
   restock();
@@ -200,6 +215,7 @@ std::shared_ptr<Sandbox> NamespaceDriver::enter(const SandboxSpec& spec, fs::pat
   sandbox->template_name = spec.template_name;
   sandbox->template_root = std::move(template_root);
   sandbox->limits = spec.limits;
+  sandbox->egress = spec.egress;
   sandbox->steps.start();
   sandboxes_.emplace(spec.id, sandbox);
   return sandbox;
@@ -336,6 +352,7 @@ Result<void> NamespaceDriver::start(const std::shared_ptr<Sandbox>& sandbox,
   if (!begun) return fail(std::move(begun.error()));
   sandbox->lead = std::move(process->lead);
   sandbox->ids = std::move(*begun);
+  WARREN_TRY(attach_network(*sandbox));
   sandbox->steps.finished("layers");
   return {};
 }
@@ -476,6 +493,7 @@ std::string NamespaceDriver::forks_group(const Sandbox& parent) const {
 void NamespaceDriver::tend() {
   if (!stopping_) sort_out_stock();
   tear_down_->tend();
+  if (router_) router_->tend();
   pool_->tend();
   // Accounts that have no sandbox any more.
   for (const auto& account : cgroups_->children(instance_)) {

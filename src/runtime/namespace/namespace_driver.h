@@ -29,6 +29,7 @@
 #include "linux/cgroup.h"
 #include "linux/syscall_filter.h"
 #include "runtime/driver.h"
+#include "runtime/egress/rules.h"
 #include "runtime/namespace/disk_space.h"
 #include "runtime/namespace/pool.h"
 #include "runtime/namespace/runners.h"
@@ -40,6 +41,7 @@ namespace warren::runtime {
 
 struct Sandbox;
 struct StartPlan;
+class Router;
 class TearDown;
 
 // The root file system of a template by its name; kNotFound if there is none.
@@ -60,6 +62,8 @@ struct NamespaceOptions {
   std::uint32_t id_base = 1879048192;
   // How many sandboxes of a kind are kept ready for the next creates.
   std::size_t stock = 4;
+  // How sandboxes reach a network; nothing: they reach none.
+  std::optional<EgressRules> egress = std::nullopt;
   // How long a sandbox may take to begin, and to end.
   Millis deadline{10'000};
 };
@@ -83,6 +87,8 @@ class NamespaceDriver final : public Driver {
   Task<Result<void>> destroy(std::string id) override;
   Result<void> freeze(std::string_view id) override;
   Result<void> thaw(std::string_view id) override;
+  Result<void> set_egress(const std::string& id, const EgressPolicy& policy) override;
+  Result<EgressReport> egress(const std::string& id) override;
   Result<Usage> usage(std::string_view id) override;
   StockInfo stock() const override { return stock_.info(); }
   void drop_stock(const std::string& account) override;
@@ -106,6 +112,8 @@ class NamespaceDriver final : public Driver {
   std::size_t held() const { return sandboxes_.size(); }
   // Process 1 of a sandbox, as the host counts; -1 if there is none.
   pid_t process_of(std::string_view id) const;
+  // Of all sandboxes; null if they reach no network.
+  Router* router() { return router_.get(); }
   // The steps of the last create or destroy.
   const Steps& steps() const { return steps_; }
   // "warren-0123456789ab", the cgroup of this instance.
@@ -159,6 +167,17 @@ class NamespaceDriver final : public Driver {
   Task<void> fill_stock();
   void sort_out_stock();
 
+  // See namespace_driver_network.cc.
+  void open_router();
+  // Why nothing can be reached; empty: it can.
+  std::string no_network() const;
+  // Attaches a sandbox whose process 1 is there; it can reach nothing yet.
+  Result<void> attach_network(Sandbox& sandbox);
+  // Gives it what Sandbox::egress says.
+  Result<void> open_network(Sandbox& sandbox);
+  // Makes ready for that.
+  void prepare_network(Sandbox& sandbox);
+
   // See namespace_driver_changes.cc.
   struct Layers;
   Result<Layers> layers_of(const Sandbox& sandbox) const;
@@ -201,6 +220,8 @@ class NamespaceDriver final : public Driver {
   std::unique_ptr<linux_::SeccompFilter> filter_;
   std::unique_ptr<linux_::SeccompFilter> session_filter_;
   UniqueFd agent_;
+  std::unique_ptr<Router> router_;
+  std::string no_router_ = "the operator has not switched it on";
   std::unique_ptr<TearDown> tear_down_;
   std::unique_ptr<Runners> runners_;
   Stock stock_;

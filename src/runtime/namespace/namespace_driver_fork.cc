@@ -88,7 +88,10 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent,
                                              std::vector<SandboxSpec> specs) {
   std::vector<std::shared_ptr<ForkChild>> children;
   Result<void> outcome;
-  for (auto& spec : specs) spec.template_name = parent->template_name;
+  for (auto& spec : specs) {
+    spec.template_name = parent->template_name;
+    spec.egress = parent->egress;
+  }
   stock_.note_fork(specs.front(), parent->template_root, specs.size());
   for (const auto& spec : specs) {
     outcome = admit(spec);
@@ -125,6 +128,11 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent,
   for (const auto& child : children)
     if (outcome && child->sandbox->phase == Sandbox::Phase::kEnding)
       outcome = fail(ErrorKind::kConflict, "it was destroyed while it was being made");
+  for (const auto& child : children) {
+    if (!outcome) break;
+    child->sandbox->egress = parent->egress;
+    outcome = open_network(*child->sandbox);
+  }
   if (outcome) {
     for (const auto& child : children) child->sandbox->phase = Sandbox::Phase::kThere;
     co_return outcome;

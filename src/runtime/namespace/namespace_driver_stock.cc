@@ -56,6 +56,7 @@ Task<Result<void>> NamespaceDriver::add_ready(Stock::Want want) {
   auto making = make(std::move(want.spec), std::move(want.template_root));
   auto made = co_await std::move(making);
   if (!made) co_return fail(std::move(made.error()));
+  prepare_network(**made);
   auto given = runners_->give(*made);
   if (given && !stock_.add(*made)) given = fail(ErrorKind::kUnavailable, "it is of no use any more");
   if (!given) tear_down_->begin(*made);
@@ -64,6 +65,7 @@ Task<Result<void>> NamespaceDriver::add_ready(Stock::Want want) {
 
 Result<void> NamespaceDriver::add_shell(const Stock::Want& want) {
   auto [shell, made] = make_shell(want.spec, want.template_root);
+  if (made) prepare_network(*shell);
   if (made && !stock_.add_shell(shell)) made = fail(ErrorKind::kUnavailable, "it is of no use any more");
   if (!made) tear_down_->begin(shell);
   return made;

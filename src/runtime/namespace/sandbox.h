@@ -73,6 +73,7 @@ struct Sandbox {
   std::string template_name;
   std::filesystem::path template_root;
   Limits limits;
+  EgressPolicy egress;  // that it has, or is to have once it is there
   Phase phase = Phase::kMaking;
   bool is_forking = false;
 
@@ -85,6 +86,7 @@ struct Sandbox {
   std::optional<std::uint32_t> slot;
   bool has_cgroup = false;
   bool has_upper = false;
+  bool has_network = false;                                        // its slot is attached to the router
   pid_t pid = -1;                                                  // of process 1, until it is reaped
   std::shared_ptr<boost::asio::posix::stream_descriptor> process;  // its pidfd
   UniqueFd control;

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "linux/namespaces.h"
+#include "runtime/egress/router.h"
 
 namespace warren::runtime {
 namespace {
@@ -89,6 +90,10 @@ Result<void> TearDown::remove(Sandbox& sandbox, Clock::time_point deadline) {
     note(std::move(removed));
   }
   sandbox.steps.finished("remove upper");
+  if (sandbox.slot && sandbox.has_network) {
+    sources_.router->detach(*sandbox.slot);
+    sandbox.has_network = false;
+  }
   if (sandbox.slot && outcome) {
     sources_.slots.give_back(*sandbox.slot);
     sandbox.slot.reset();

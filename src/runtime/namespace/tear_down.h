@@ -23,6 +23,8 @@
 
 namespace warren::runtime {
 
+class Router;
+
 class TearDown {
  public:
   // What the parts of a sandbox were taken from; all of it outlives this.
@@ -30,6 +32,7 @@ class TearDown {
     linux_::Cgroups& cgroups;
     Pool& pool;
     Slots& slots;
+    Router* router;  // null: there is none
     std::string instance;
   };
 

@@ -65,7 +65,7 @@ struct Capabilities {
   std::string isolation;    // "namespace"
   std::string fork_copies;  // "runner" or "machine"
   // Why sandboxes can reach nothing, whatever their policy; empty: they can.
-  std::string no_network = {};
+  std::string no_network;
 };
 
 struct Usage {

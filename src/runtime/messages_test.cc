@@ -123,8 +123,8 @@ TEST(Messages, AStockArrivesWithThatOfEachTemplate) {
 TEST(Messages, EventsArriveAsTheyWereSent) {
   const auto known = parse_from_runtime(encode(FromRuntime(Known{.ids = {kId}})));
   EXPECT_THAT(std::get<Known>(*known).ids, ElementsAre(kId));
-  const auto ready =
-      parse_from_runtime(encode(FromRuntime(Ready{{.isolation = "namespace", .fork_copies = "runner"}})));
+  const auto ready = parse_from_runtime(
+      encode(FromRuntime(Ready{{.isolation = "namespace", .fork_copies = "runner", .no_network = {}}})));
   EXPECT_EQ(std::get<Ready>(*ready).capabilities.isolation, "namespace");
   const auto exit = parse_from_runtime(encode(FromRuntime(Exit{.id = kId, .reason = "killed by SIGKILL"})));
   EXPECT_EQ(std::get<Exit>(*exit).reason, "killed by SIGKILL");

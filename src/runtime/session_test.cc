@@ -23,7 +23,9 @@ using ::testing::IsEmpty;
 // Each create and destroy of an id that is held waits until it is let go.
 class SlowDriver final : public Driver {
  public:
-  Capabilities capabilities() const override { return {.isolation = "slow", .fork_copies = "runner"}; }
+  Capabilities capabilities() const override {
+    return {.isolation = "slow", .fork_copies = "runner", .no_network = {}};
+  }
 
   Task<Result<void>> create(SandboxSpec spec) override {
     begun.push_back("create " + spec.id);

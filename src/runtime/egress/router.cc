@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/log.h"
 #include "linux/network_namespace.h"
@@ -88,17 +89,17 @@ Result<void> Router::set_up(const std::string& instance) {
     WARREN_TRY(configure_router());
     auto links = Links::open();
     if (!links) return fail(std::move(links.error()));
-    links_.emplace(std::move(*links));
+    links_ = std::make_unique<linux_::Links>(std::move(*links));
     auto netfilter = linux_::NetlinkSocket::open(NETLINK_NETFILTER);
     if (!netfilter) return fail(std::move(netfilter.error()));
-    netfilter_.emplace(std::move(*netfilter));
+    netfilter_ = std::make_unique<linux_::NetlinkSocket>(std::move(*netfilter));
     auto log = linux_::PacketLog::open(kLogGroup);
     if (!log) return fail(std::move(log.error()));
-    log_.emplace(std::move(*log));
+    log_ = std::make_unique<linux_::PacketLog>(std::move(*log));
   }
   auto uplink = Uplink::make(instance, namespace_.get(), rules_);
   if (!uplink) return fail(std::move(uplink.error()));
-  uplink_.emplace(std::move(*uplink));
+  uplink_ = std::make_unique<Uplink>(std::move(*uplink));
   LinkBatch own;
   constexpr unsigned kLoopback = 1;
   own.raise_loopback();

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -142,10 +141,10 @@ class Router {
 
   EgressRules rules_;
   UniqueFd namespace_;
-  std::optional<linux_::Links> links_;
-  std::optional<linux_::NetlinkSocket> netfilter_;
-  std::optional<linux_::PacketLog> log_;
-  std::optional<Uplink> uplink_;
+  std::unique_ptr<linux_::Links> links_;
+  std::unique_ptr<linux_::NetlinkSocket> netfilter_;
+  std::unique_ptr<linux_::PacketLog> log_;
+  std::unique_ptr<Uplink> uplink_;
   std::vector<IpAddress> host_addresses_;  // those in the rules
   std::map<std::uint32_t, Attached> attached_;
   std::map<unsigned, std::uint32_t> slot_of_index_;

@@ -71,8 +71,8 @@ bool is_loopback(const IpAddress& address) {
 void Router::put_static(ElementBatch& batch, const Attached& attached) const {
   const auto address = sandbox_addresses(attached.slot);
   const auto key = device(attached.device);
-  batch.add("src4", std::move(SetBytes().device(attached.device).address(address.v4)));
-  if (has_v6()) batch.add("src6", std::move(SetBytes().device(attached.device).address(address.v6)));
+  batch.add("src4", SetBytes().device(attached.device).address(address.v4));
+  if (has_v6()) batch.add("src6", SetBytes().device(attached.device).address(address.v6));
   batch.add_value("zone", key, SetBytes().zone(static_cast<std::uint16_t>(attached.slot + 1)));
   batch.add_goto("tier", key, tier_of(attached.limits.connections));
   for (const auto name : kRefusalNames) batch.add_counter(fmt::format("c_{}", name), key);
@@ -81,8 +81,8 @@ void Router::put_static(ElementBatch& batch, const Attached& attached) const {
 void Router::remove_static(ElementBatch& batch, const Attached& attached) const {
   const auto address = sandbox_addresses(attached.slot);
   const auto key = device(attached.device);
-  batch.remove("src4", std::move(SetBytes().device(attached.device).address(address.v4)));
-  if (has_v6()) batch.remove("src6", std::move(SetBytes().device(attached.device).address(address.v6)));
+  batch.remove("src4", SetBytes().device(attached.device).address(address.v4));
+  if (has_v6()) batch.remove("src6", SetBytes().device(attached.device).address(address.v6));
   batch.remove("zone", key);
   batch.remove("tier", key);
   for (const auto name : kRefusalNames) batch.remove(fmt::format("c_{}", name), key);
@@ -99,7 +99,7 @@ void Router::remove_static(ElementBatch& batch, const Attached& attached) const 
 void Router::put_policy(ElementBatch& batch, const Attached& attached) const {
   const auto key = device(attached.device);
   batch.add_value("polid", key, SetBytes().mark(attached.mark));
-  batch.add("live", std::move(SetBytes().device(attached.device).mark(attached.mark)));
+  batch.add("live", SetBytes().device(attached.device).mark(attached.mark));
   if (attached.policy.mode == EgressMode::kNone) {
     batch.add_goto("entry", key, "p_none");
     return;
@@ -119,7 +119,7 @@ void Router::put_policy(ElementBatch& batch, const Attached& attached) const {
 void Router::remove_policy(ElementBatch& batch, const Attached& attached) const {
   const auto key = device(attached.device);
   batch.remove("polid", key);
-  batch.remove("live", std::move(SetBytes().device(attached.device).mark(attached.mark)));
+  batch.remove("live", SetBytes().device(attached.device).mark(attached.mark));
   batch.remove("entry", key);
   if (attached.policy.mode == EgressMode::kNone) return;
   batch.remove("fmode", key);

@@ -301,6 +301,7 @@ std::string elements(const std::vector<std::string>& list) {
 
 std::string with_upstreams(std::string text, const EgressRules& rules) {
   std::vector<IpRange> upstreams;
+  upstreams.reserve(rules.dns_upstreams.size());
   for (const auto& address : rules.dns_upstreams) upstreams.push_back(IpRange::of(address));
   text = replaced(std::move(text), "@DNS4@", elements(texts(upstreams, IpFamily::kV4, Only::kAll)));
   return replaced(std::move(text), "@DNS6@", elements(texts(upstreams, IpFamily::kV6, Only::kAll)));

@@ -85,7 +85,7 @@ Overlays::Overlays(Disk disk) : disk_(disk) {
     image_ = root_.string() + ".img";
     std::ofstream(image_).close();
     fs::resize_file(image_, std::uintmax_t{512} << 20);
-    EXPECT_TRUE(linux_::make_btrfs(image_.string()));
+    EXPECT_TRUE(linux_::make_btrfs(image_.string(), "test"));
     const auto loop = linux_::attach_loop(image_.string());
     EXPECT_TRUE(loop);
     EXPECT_EQ(::mount(loop->path.c_str(), root_.c_str(), "btrfs", 0, nullptr), 0);

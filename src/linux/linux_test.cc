@@ -219,8 +219,9 @@ class Btrfs : public ::testing::Test {
     const std::string image = folder_ / "image";
     std::ofstream(image).close();
     fs::resize_file(image, 512 << 20);
-    auto made = make_btrfs(image);
+    auto made = make_btrfs(image, "test");
     ASSERT_TRUE(made) << made.error().message();
+    EXPECT_EQ(btrfs_label(image), "test");
     auto device = attach_loop(image);
     ASSERT_TRUE(device) << device.error().message();
     EXPECT_EQ(loop_of(image), device->path);

@@ -1,17 +1,22 @@
 #include "linux/subvolumes.h"
 
 #include <endian.h>
+#include <fcntl.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "linux/command.h"
 
 namespace warren::linux_ {
@@ -54,10 +59,25 @@ bool is_btrfs(int fd) {
   return ::fstatfs(fd, &info) == 0 && info.f_type == BTRFS_SUPER_MAGIC;
 }
 
-Result<void> make_btrfs(const std::string& image) {
+Result<void> make_btrfs(const std::string& image, const std::string& label) {
   // One copy of metadata: the file below has whatever redundancy the host gives it.
-  return run_command({"mkfs.btrfs", "--quiet", "--metadata", "single", "--label", "warren-pool", image},
-                     Seconds(60));
+  return run_command({"mkfs.btrfs", "--quiet", "--metadata", "single", "--label", label, image}, Seconds(60));
+}
+
+std::string btrfs_label(const std::string& image) {
+  // Where the superblock lies, and its magic and label in it (btrfs's on-disk format).
+  constexpr off_t kSuperblock = 64 << 10;
+  constexpr std::size_t kMagic = 0x40;
+  constexpr std::size_t kLabel = 0x12b;
+  constexpr std::string_view kIsBtrfs = "_BHRfS_M";
+  std::array<char, kLabel + BTRFS_LABEL_SIZE> block{};
+  const UniqueFd file(::open(image.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || ::pread(file.get(), block.data(), block.size(), kSuperblock) != ssize_t{block.size()})
+    return {};
+  const std::string_view bytes(block.data(), block.size());
+  if (bytes.substr(kMagic, kIsBtrfs.size()) != kIsBtrfs) return {};
+  const auto label = bytes.substr(kLabel);
+  return std::string(label.substr(0, label.find('\0')));
 }
 
 Result<void> fill_device(int fd) {

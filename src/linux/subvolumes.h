@@ -13,8 +13,10 @@ namespace warren::linux_ {
 // Whether the open file lies on a btrfs file system.
 bool is_btrfs(int fd);
 
-// Formats the file at `image` (as large as it is) with mkfs.btrfs.
-Result<void> make_btrfs(const std::string& image);
+// Formats the file at `image` (as large as it is) with mkfs.btrfs. The label has at most 255 bytes.
+Result<void> make_btrfs(const std::string& image, const std::string& label);
+// The label of the file system in the file, mounted or not; empty if there is none.
+std::string btrfs_label(const std::string& image);
 
 // Lets the mounted file system of `fd` have all of its device, which has become larger.
 Result<void> fill_device(int fd);

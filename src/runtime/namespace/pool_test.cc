@@ -15,6 +15,7 @@
 #include "base/ids.h"
 #include "linux/loop_device.h"
 #include "linux/mounts.h"
+#include "linux/subvolumes.h"
 #include "runtime/namespace/testing/undying.h"
 
 namespace warren::runtime {
@@ -241,6 +242,21 @@ TEST_F(PoolTest, WhatCpSaysIsNotTold) {
   ASSERT_FALSE(copies.front()->outcome);
   EXPECT_EQ(copies.front()->outcome.error().kind(), ErrorKind::kNoSpace);
   EXPECT_THAT(copies.front()->outcome.error().message(), ::testing::Not(::testing::HasSubstr("two")));
+}
+
+// Nothing was flushed to the disk for what is in it.
+TEST_F(PoolTest, AnImageOfAnEarlierStartOfTheMachineIsMadeAnew) {
+  open(1ULL << 30);
+  ASSERT_TRUE(pool_->make("old", 64 << 20, "host"));
+  close();
+  fs::remove(home_ / "pool.img");
+  const std::string image = home_ / "pool.img";
+  std::ofstream(image).close();
+  fs::resize_file(image, 1ULL << 30);
+  ASSERT_TRUE(linux_::make_btrfs(image, "00000000-0000-0000-0000-000000000000"));
+  open(1ULL << 30);
+  EXPECT_TRUE(pool_->has_quota());
+  EXPECT_NE(linux_::btrfs_label(image), "00000000-0000-0000-0000-000000000000");
 }
 
 TEST_F(PoolTest, AnImageThatMayBeLargerNowIsMadeLarger) {

@@ -158,6 +158,7 @@ Task<Result<void>> NamespaceDriver::create(SandboxSpec spec) {
   const auto template_root = options_.template_root(spec.template_name);
   if (!template_root) co_return fail(template_root.error());
   const Making making(making_);
+  last_asked_ = Clock::now();
   // One that is made before its template is warm could never be forked.
   if (const auto warming = warming_.find(spec.template_name); warming != warming_.end()) {
     const auto done = warming->second;
@@ -426,6 +427,7 @@ Task<Result<void>> NamespaceDriver::destroy(std::string id) {
     co_return fail(ErrorKind::kNotFound, "there is no sandbox " + id);
   }
   const auto sandbox = found->second;
+  last_asked_ = Clock::now();
   remember_destroyed(id);
   tear_down_->begin(sandbox);
   const bool ended = co_await sandbox->ended.wait(Clock::now() + options_.deadline);

@@ -77,6 +77,7 @@ Task<Result<void>> NamespaceDriver::fork(std::string parent_id, std::vector<Sand
   Result<void> forked;
   {
     const Making making(making_);
+    last_asked_ = Clock::now();
     forked = co_await fork_all(parent, std::move(specs));
   }
   parent->is_forking = false;

@@ -1,4 +1,5 @@
 // How NamespaceDriver keeps sandboxes ready.
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <utility>
@@ -28,12 +29,17 @@ void NamespaceDriver::restock() {
 }
 
 Task<void> NamespaceDriver::fill_stock() {
-  // Whoever waits for a sandbox of his own comes first; and a burst of creates goes on for a
-  // while, during which one that is made for later costs more than it saves.
-  constexpr Millis kQuiet{5};
+  // Whoever waits for a sandbox of his own, or for the end of one, comes first; and where people
+  // ask one time after another, what is made for later costs more than it saves, for a while.
+  constexpr Millis kBetween{5};
+  constexpr Millis kQuiet{20};
+  constexpr Millis kLongest{200};
+  auto at_the_latest = Clock::now() + kLongest;
   while (!stopping_) {
-    co_await pause(kQuiet);
+    co_await pause(kBetween);
     if (making_ > 0) continue;
+    if (Clock::now() < std::min(last_asked_ + kQuiet, at_the_latest)) continue;
+    at_the_latest = Clock::now() + kLongest;
     auto want = stock_.wanted();
     if (!want || !runners_->is_warm(want->spec.template_name, want->template_root)) break;
     want->spec.id = new_sandbox_id();

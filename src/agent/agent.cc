@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "agent/apply.h"
+#include "agent/connect.h"
 #include "agent/directory.h"
 #include "agent/exec.h"
 #include "agent/file_read.h"
@@ -168,6 +169,7 @@ void Agent::serve(std::shared_ptr<Stream> stream, json::object request) {
   if (op == "stat") return begin(stat_path(stream, std::move(request)));
   if (op == "remove") return begin(remove_path(stream, std::move(request)));
   if (op == "apply") return begin(apply_operations(stream, std::move(request)));
+  if (op == "connect") return begin(connect_port(executor, stream, std::move(request)));
   if (op == "info") return info(*stream, std::move(request));
   stream->close(Error(ErrorKind::kInvalid, "unknown op \"" + op + "\""));
 }

@@ -195,7 +195,7 @@ class Stream : public AgentStream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  Task<Result<StreamEvent>> next() override {
+  Task<Result<StreamEvent>> next_before(Clock::time_point deadline) override {
     // Keeps what it waits for, should the stream be dropped meanwhile.
     auto link = link_;
     auto state = state_;
@@ -213,9 +213,12 @@ class Stream : public AgentStream {
         }
         co_return event;
       }
+      if (state->abandoned) co_return fail(ErrorKind::kCancelled, "the caller withdrew");
       if (state->closed) co_return fail(ErrorKind::kConflict, "the call has ended");
       if (const auto& lost = link->lost()) co_return fail(*lost);
-      readable->expires_at(Clock::time_point::max());
+      const bool late = deadline != Clock::time_point::max() && Clock::now() >= deadline;
+      if (late) co_return fail(ErrorKind::kTimeout, "nothing came in time");
+      readable->expires_at(deadline);
       co_await readable->async_wait(kWaiting);
     }
   }
@@ -228,6 +231,7 @@ class Stream : public AgentStream {
     auto writable = writable_;
     std::string_view rest = bytes;
     while (!rest.empty()) {
+      if (state->abandoned) co_return fail(ErrorKind::kCancelled, "the caller withdrew");
       if (state->closed || state->input_ended)
         co_return fail(ErrorKind::kConflict, "the call takes no more input");
       if (const auto& lost = link->lost()) co_return fail(*lost);
@@ -265,6 +269,15 @@ class Stream : public AgentStream {
 
   void cancel() override {
     if (!link_->lost()) link_->check(link_->session().cancel(*state_));
+  }
+
+  void abandon() override {
+    if (std::exchange(state_->abandoned, true)) return;
+    state_->items.clear();
+    state_->closed = true;
+    if (!link_->lost()) link_->check(link_->session().reset(*state_));
+    readable_->cancel();
+    writable_->cancel();
   }
 
  private:

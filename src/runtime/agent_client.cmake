@@ -12,6 +12,7 @@ add_dependencies(warren_agent_under_test warren-agent)
 warren_test(agent_session_test SOURCES agent_session_test.cc LIBS warren_agent_client)
 warren_test(agent_client_test SOURCES agent_client_test.cc LIBS warren_agent_under_test)
 warren_test(agent_apply_test SOURCES agent_apply_test.cc LIBS warren_agent_under_test)
+warren_test(agent_connect_test SOURCES agent_connect_test.cc LIBS warren_agent_under_test)
 warren_test(agent_files_test SOURCES agent_files_test.cc LIBS warren_agent_under_test)
 warren_test(agent_python_test SOURCES agent_python_test.cc LIBS warren_agent_under_test)
 target_compile_definitions(agent_python_test PRIVATE
@@ -19,3 +20,4 @@ target_compile_definitions(agent_python_test PRIVATE
 # GCC 12 warns of its own std::string (PR 105651).
 target_compile_options(agent_apply_test PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 target_compile_options(agent_files_test PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+target_compile_options(agent_connect_test PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)

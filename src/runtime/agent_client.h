@@ -13,6 +13,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/clock.h"
 #include "base/task.h"
 #include "base/unique_fd.h"
 #include "wire/frame.h"
@@ -41,7 +42,9 @@ class AgentStream {
   // What happens next, in order. After StreamClose or an error the stream has
   // ended. kUnavailable: the agent or its connection is gone. Data is acknowledged
   // to the agent when it is taken here, so a slow reader slows only its stream.
-  virtual Task<Result<StreamEvent>> next() = 0;
+  Task<Result<StreamEvent>> next() { return next_before(Clock::time_point::max()); }
+  // The same, or kTimeout if nothing has come by then; the stream goes on.
+  virtual Task<Result<StreamEvent>> next_before(Clock::time_point deadline) = 0;
   // Whether something has come that next() would give without waiting.
   virtual bool has_next() const = 0;
 
@@ -51,6 +54,8 @@ class AgentStream {
 
   virtual void control(boost::json::object message) = 0;
   virtual void cancel() = 0;
+  // Resets the stream now: whoever waits on it, or comes later, gets kCancelled.
+  virtual void abandon() = 0;
 };
 
 // Gives the next bytes of something, none at its end.

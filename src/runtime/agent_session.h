@@ -35,6 +35,7 @@ struct SessionStream {
   std::deque<Item> items;  // received, not yet taken
   bool closed = false;     // the agent's kClose is among the items, or has been taken
   bool input_ended = false;
+  bool abandoned = false;  // its reader has withdrawn
   std::array<wire::Window, wire::kChannels> in;  // [0] pays for notices
   std::array<std::uint32_t, wire::kChannels> taken{};
   std::array<bool, wire::kChannels> ended{};

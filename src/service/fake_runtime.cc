@@ -30,10 +30,13 @@ class FakeStream final : public runtime::AgentStream {
   explicit FakeStream(std::shared_ptr<FakeStreamState> state) : state_(std::move(state)) {}
   ~FakeStream() override { state_->dropped = true; }
 
-  Task<Result<runtime::StreamEvent>> next() override {
+  Task<Result<runtime::StreamEvent>> next_before(Clock::time_point deadline) override {
     const auto state = state_;
     while (state->events.empty()) {
-      state->changed.expires_at(asio::steady_timer::time_point::max());
+      if (state->abandoned) co_return fail(ErrorKind::kCancelled, "the caller withdrew");
+      const bool late = Clock::now() >= deadline;
+      if (late) co_return fail(ErrorKind::kTimeout, "nothing came in time");
+      state->changed.expires_at(deadline);
       co_await state->changed.async_wait(kWait);
     }
     auto event = std::move(state->events.front());
@@ -52,6 +55,10 @@ class FakeStream final : public runtime::AgentStream {
   }
   void control(boost::json::object message) override { state_->controls.push_back(std::move(message)); }
   void cancel() override { state_->cancelled = true; }
+  void abandon() override {
+    state_->abandoned = true;
+    state_->changed.cancel();
+  }
 
  private:
   std::shared_ptr<FakeStreamState> state_;

@@ -56,6 +56,7 @@ struct FakeStreamState {
   std::string input;
   bool input_ended = false;
   bool cancelled = false;
+  bool abandoned = false;
   bool dropped = false;
   std::vector<boost::json::object> controls;
   std::optional<Error> write_error;

@@ -58,6 +58,13 @@
 //     cancelled or not. kClose {"applied":N,"left":N}: operations done, and folders that
 //     were to be removed but not empty. An error names the path; kConflict: something is not
 //     as an operation says it must be.
+//  {"op":"connect","port":N}
+//     A TCP connection to 127.0.0.1:N, or [::1]:N where nothing listens there, inside.
+//     kNotice {"connected":true}; data 0 to the program and data 1 from it; kEnd on 0 shuts the
+//     sending half down, kNotice {"end":true} says that the program has shut down its own. The stream
+//     ends with both: kClose {"to_program":N,"from_program":N}, in bytes. Errors: kNotFound if nothing
+//     listens, kTimeout if nobody accepts, kCancelled after a reset. What the program does not take
+//     any more is dropped.
 //  {"op":"info"}            kClose {"processes":N,"runner":"idle"|"busy"|"starting"|"none"}
 //
 // spool_after: when a stream of output exceeds so many bytes, all of it from the

@@ -74,8 +74,8 @@ class Warren:
         self.ever_seen = {}  # every process of this instance that was looked at
 
     @classmethod
-    def start(cls, limits=None, sandboxes=None, server=None, runtime=None, storage=None, egress=None, below=None):
-        """Starts an instance; `limits`, `sandboxes`, `server`, `runtime`, `storage` and `egress` are settings of warren.toml's sections of
+    def start(cls, limits=None, sandboxes=None, server=None, runtime=None, storage=None, egress=None, ports=None, below=None):
+        """Starts an instance; `limits`, `sandboxes`, `server`, `runtime`, `storage`, `egress` and `ports` are settings of warren.toml's sections of
         that name. Its home is made in the folder `below`. No sandboxes are kept ready unless `runtime` says so
         ("stock"), so that what is there can be counted."""
         assert os.geteuid() == 0, "these tests start a sandbox server: run them as root"
@@ -88,6 +88,8 @@ class Warren:
         sections["runtime"] = {"stock": 0, **(runtime or {})}
         if egress:
             sections["egress"] = egress
+        if ports:
+            sections["ports"] = ports
         with open(os.path.join(home, "warren.toml"), "w") as file:
             file.write(toml(sections))
         try:

@@ -14,6 +14,8 @@ constexpr std::size_t kHeadReadBytes = 8UL * 1024;
 // What a client may still send after an answer that ends the connection.
 constexpr std::size_t kLingerBytes = 4UL * 1024 * 1024;
 constexpr Millis kLingerTime{2'000};
+// What a client that speaks TLS may take to say that it is through, too.
+constexpr Millis kGoodbyeTime{500};
 constexpr std::size_t kDrainBytes = 256UL * 1024;
 
 Clock::time_point in(Millis time) { return Clock::now() + time; }
@@ -35,7 +37,9 @@ Request guess_request(std::string_view head) {
 
 Connection::Connection(boost::asio::ip::tcp::socket socket, std::string peer,
                        std::shared_ptr<const Shared> shared)
-    : stream_(std::move(socket)), peer_(std::move(peer)), shared_(std::move(shared)) {
+    : stream_(std::move(socket), shared->certificate ? shared->certificate() : nullptr),
+      peer_(std::move(peer)),
+      shared_(std::move(shared)) {
   if (!shared_->watch) return;
   watch_id_ = shared_->watch->add(stream_.socket().native_handle(), [this] {
     gone_ = true;
@@ -51,6 +55,8 @@ void Connection::retire() {
   retiring_ = true;
   if (writer_ != nullptr) writer_->end_connection();
   if (idle_) stream_.stop_reading();
+  // Nothing says when it would end by itself.
+  if (writer_ != nullptr && writer_->upgraded()) stream_.abort();
 }
 
 void Connection::kill() {
@@ -61,8 +67,16 @@ void Connection::kill() {
   stream_.abort();
 }
 
+Task<bool> Connection::greet() {
+  if (!stream_.is_encrypted()) co_return true;
+  idle_ = true;
+  const auto established = co_await stream_.handshake(in(shared_->limits.header_timeout));
+  co_return established.has_value();
+}
+
 Task<void> Connection::run() {
-  while (!retiring_) {
+  const bool greeted = co_await greet();
+  while (greeted && !retiring_) {
     auto head = co_await read_head();
     if (!head) break;
     if (!*head) {
@@ -73,6 +87,7 @@ Task<void> Connection::run() {
     if (!goes_on) break;
     ++requests_;
   }
+  co_await stream_.say_goodbye(in(kGoodbyeTime));
   if (shared_->watch) shared_->watch->remove(std::exchange(watch_id_, 0));
   stream_.close();
 }
@@ -135,6 +150,7 @@ Task<bool> Connection::serve(RequestHead head) {
   request.target = std::move(head.target);
   request.headers = std::move(head.headers);
   request.peer = peer_;
+  if (stream_.is_encrypted()) request.scheme = "https";
   request.body = &body;
   auto target = parse_target(request.target);
   if (!target) {
@@ -197,6 +213,7 @@ Task<bool> Connection::settle(RequestBody& body, StreamResponseWriter& writer) {
 }
 
 Task<void> Connection::linger() {
+  co_await stream_.say_goodbye(in(kGoodbyeTime));
   stream_.shut_down_writing();
   const auto deadline = in(kLingerTime);
   std::string scratch(16UL * 1024, '\0');

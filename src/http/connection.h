@@ -22,6 +22,7 @@ class Connection {
     std::shared_ptr<Router> router;
     ServerLimits limits;
     std::shared_ptr<HangupWatch> watch;                                // may be null
+    CertificateSource certificate;                                     // empty: plain HTTP
     std::function<void(const Request& request, int status)> answered;  // may be empty
   };
 
@@ -42,6 +43,8 @@ class Connection {
   void kill();
 
  private:
+  // False if there is no TLS to be had with the client.
+  Task<bool> greet();
   // The next request's head; an error is answered, nothing means that there is none.
   Task<std::optional<std::expected<RequestHead, HeadError>>> read_head();
   // Both return whether another request may follow.

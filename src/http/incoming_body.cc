@@ -6,7 +6,7 @@
 
 namespace warren::http {
 
-IncomingBody::IncomingBody(Stream& stream, Framing framing) : stream_(stream), framing_(framing) {
+IncomingBody::IncomingBody(Source& source, Framing framing) : source_(source), framing_(framing) {
   switch (framing_.kind) {
     case Framing::Kind::kNone:
       finished_ = true;
@@ -46,16 +46,13 @@ Task<Result<std::string>> IncomingBody::read(Clock::time_point deadline) {
 Task<Result<std::string>> IncomingBody::read_plain(Clock::time_point deadline) {
   std::string piece;
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left_, kReadBytes));
-  if (const std::string_view buffered = stream_.buffered(); !buffered.empty()) {
+  if (const std::string_view buffered = source_.buffered(); !buffered.empty()) {
     piece = buffered.substr(0, wanted);
-    stream_.consume(piece.size());
+    source_.consume(piece.size());
   } else {
-    // Not zeroed first: that would cost as much as the reading.
-    piece.resize_and_overwrite(wanted, [](char*, std::size_t size) { return size; });
-    const boost::asio::mutable_buffer room(piece.data(), piece.size());
-    auto got = co_await stream_.read_direct(room, deadline);
+    auto got = co_await source_.read_piece(wanted, deadline);
     if (!got) co_return break_with(std::move(got).error());
-    piece.resize(*got);
+    piece = *std::move(got);
     if (piece.empty() && framing_.kind == Framing::Kind::kUntilClose) {
       finished_ = true;
       co_return piece;
@@ -69,9 +66,9 @@ Task<Result<std::string>> IncomingBody::read_plain(Clock::time_point deadline) {
 }
 
 Task<Result<std::string>> IncomingBody::read_chunked(ChunkDecoder& decoder, Clock::time_point deadline) {
-  for (bool starved = stream_.buffered().empty();; starved = true) {
+  for (bool starved = source_.buffered().empty();; starved = true) {
     if (starved) {
-      auto got = co_await stream_.fill(kReadBytes, deadline);
+      auto got = co_await source_.fill(kReadBytes, deadline);
       if (!got) co_return break_with(std::move(got).error());
       if (*got == 0)
         co_return break_with(Error(ErrorKind::kCancelled, "the peer went away in the middle of the body"));
@@ -82,7 +79,7 @@ Task<Result<std::string>> IncomingBody::read_chunked(ChunkDecoder& decoder, Cloc
 }
 
 Result<std::string> IncomingBody::decode(ChunkDecoder& decoder) {
-  const std::string_view coded = stream_.buffered();
+  const std::string_view coded = source_.buffered();
   std::string piece;
   Result<ChunkDecoder::Progress> progress;
   piece.resize_and_overwrite(coded.size(), [&](char* out, std::size_t) {
@@ -90,13 +87,13 @@ Result<std::string> IncomingBody::decode(ChunkDecoder& decoder) {
     return progress ? progress->produced : 0;
   });
   if (!progress) return break_with(std::move(progress).error());
-  stream_.consume(progress->consumed);
+  source_.consume(progress->consumed);
   finished_ = decoder.done();
   return piece;
 }
 
 void IncomingBody::decode_buffered() {
-  if (!decoder_ || finished_ || error_ || stream_.buffered().empty()) return;
+  if (!decoder_ || finished_ || error_ || source_.buffered().empty()) return;
   if (auto piece = decode(*decoder_)) decoded_ += *piece;
 }
 

@@ -7,14 +7,14 @@
 
 #include "http/chunk_decoder.h"
 #include "http/head_parser.h"
-#include "http/stream.h"
+#include "http/source.h"
 
 namespace warren::http {
 
 class IncomingBody {
  public:
-  // `stream` outlives it and stands behind the head.
-  IncomingBody(Stream& stream, Framing framing);
+  // `source` outlives it and stands behind the head.
+  IncomingBody(Source& source, Framing framing);
 
   // The next bytes, up to 256 KiB, empty at the end. kTimeout if not one comes by the
   // deadline, kCancelled if the connection is lost before the end, kInvalid for a
@@ -38,7 +38,7 @@ class IncomingBody {
   Result<std::string> decode(ChunkDecoder& decoder);
   std::unexpected<Error> break_with(Error error);
 
-  Stream& stream_;
+  Source& source_;
   Framing framing_;
   std::uint64_t left_ = 0;  // of a body with a length
   std::optional<ChunkDecoder> decoder_;

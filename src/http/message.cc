@@ -5,12 +5,16 @@
 namespace warren::http {
 
 void Headers::set(std::string name, std::string value) {
-  std::erase_if(fields_, [&](const auto& field) { return same_field_name(field.first, name); });
+  remove(name);
   fields_.emplace_back(std::move(name), std::move(value));
 }
 
 void Headers::add(std::string name, std::string value) {
   fields_.emplace_back(std::move(name), std::move(value));
+}
+
+void Headers::remove(std::string_view name) {
+  std::erase_if(fields_, [&](const auto& field) { return same_field_name(field.first, name); });
 }
 
 std::optional<std::string_view> Headers::get(std::string_view name) const {
@@ -45,6 +49,10 @@ Task<Result<std::string>> BodyReader::read_all(std::size_t limit) {
     else
       whole += *piece;
   }
+}
+
+Task<Result<RawConnection*>> ResponseWriter::upgrade(Headers /*headers*/) {
+  co_return fail(ErrorKind::kInternal, "this connection cannot be upgraded");
 }
 
 std::optional<std::string_view> Request::query_value(std::string_view name) const {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/task.h"
 
 namespace warren::http {
@@ -21,6 +22,7 @@ class Headers {
  public:
   void set(std::string name, std::string value);
   void add(std::string name, std::string value);
+  void remove(std::string_view name);
   // The first field of that name, or nothing.
   std::optional<std::string_view> get(std::string_view name) const;
   std::vector<std::string_view> all(std::string_view name) const;
@@ -52,8 +54,9 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> query;  // percent-decoded
   std::map<std::string, std::string, std::less<>> params;  // what the route's {names} matched, decoded
   Headers headers;
-  std::string peer;   // the client's address
-  std::string route;  // the pattern that matched: unlike the path, fit for a log line
+  std::string peer;             // the client's address
+  std::string scheme = "http";  // or https
+  std::string route;            // the pattern that matched: unlike the path, fit for a log line
   BodyReader* body = nullptr;
 
   std::optional<std::string_view> query_value(std::string_view name) const;
@@ -66,6 +69,19 @@ struct Response {
 };
 
 Response json_response(int status, std::string body);
+
+// A connection that carries something other than HTTP, from a certain point on.
+class RawConnection {
+ public:
+  virtual ~RawConnection() = default;
+  // The next bytes, empty when the peer has ended its half. kTimeout if none come by the deadline.
+  virtual Task<Result<std::string>> read(Clock::time_point deadline) = 0;
+  virtual Task<Result<void>> write(std::string bytes) = 0;
+  // Ends our half.
+  virtual Task<void> end_writing() = 0;
+  // Ends all of it, and what waits in either direction with kCancelled.
+  virtual void close() = 0;
+};
 
 // Where a handler answers: exactly one of send(), or begin(), write()… and finish().
 // A handler that returns without finish() after begin() breaks the connection off,
@@ -82,6 +98,10 @@ class ResponseWriter {
   // client does not read; kTimeout after the server's write limit.
   virtual Task<Result<void>> write(std::string bytes) = 0;
   virtual Task<Result<void>> finish() = 0;
+
+  // Answers 101 with these fields and Connection: Upgrade. The connection lasts as long as the
+  // handler runs. kInternal where the writer has none to give, or the request has a body.
+  virtual Task<Result<RawConnection*>> upgrade(Headers headers);
 
   virtual bool begun() const = 0;
   // Called (once, on the server's thread) when the client's connection is lost

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "http/incoming_body.h"
+#include "http/stream.h"
 
 namespace warren::http {
 

@@ -13,6 +13,9 @@ namespace {
 
 namespace asio = boost::asio;
 
+// Small, since many connections do little but wait.
+constexpr std::size_t kRawBytes = 32UL * 1024;
+
 // 1xx, 204 and 304 have no body whatever their fields say (RFC 9112, 6.3).
 bool has_no_body(int status) { return status / 100 == 1 || status == 204 || status == 304; }
 
@@ -129,6 +132,47 @@ Task<Result<void>> StreamResponseWriter::finish() {
   buffers[0] = asio::buffer("0\r\n\r\n", 5);
   co_return co_await put(buffers);
 }
+
+Task<Result<RawConnection*>> StreamResponseWriter::upgrade(Headers headers) {
+  if (state_ != State::kNothing) co_return misuse("an answer has already been begun");
+  if (context_.version != Version::kHttp11 || !body_.finished())
+    co_return misuse("only a request of HTTP/1.1 without a body can be upgraded");
+  std::string head = format_response_head(101, headers);
+  append_field(head, "Connection", "Upgrade");
+  head += "\r\n";
+  keep_alive_ = false;
+  status_ = 101;
+  state_ = State::kDone;
+  Stream::Buffers buffers;
+  buffers[0] = asio::buffer(head);
+  auto sent = co_await put(buffers);
+  if (!sent) co_return std::unexpected(std::move(sent).error());
+  co_return &raw_.emplace(stream_, context_.stall);
+}
+
+Task<Result<std::string>> StreamResponseWriter::Raw::read(Clock::time_point deadline) {
+  if (const std::string_view buffered = stream_.buffered(); !buffered.empty()) {
+    std::string piece(buffered);
+    stream_.consume(piece.size());
+    co_return piece;
+  }
+  stream_.release_buffer();
+  co_return co_await stream_.read_piece(kRawBytes, deadline);
+}
+
+Task<Result<void>> StreamResponseWriter::Raw::write(std::string bytes) {
+  Stream::Buffers buffers;
+  buffers[0] = asio::buffer(bytes);
+  co_return co_await stream_.write(buffers, stall_);
+}
+
+Task<void> StreamResponseWriter::Raw::end_writing() {
+  // In TLS too it is the connection that ends: what it carries has an end of its own, if it needs one.
+  stream_.shut_down_writing();
+  co_return;
+}
+
+void StreamResponseWriter::Raw::close() { stream_.abort(); }
 
 void StreamResponseWriter::on_disconnect(std::function<void()> callback) {
   on_disconnect_ = std::move(callback);

@@ -25,6 +25,7 @@ class StreamResponseWriter final : public ResponseWriter {
   Task<Result<void>> begin(int status, Headers headers) override;
   Task<Result<void>> write(std::string bytes) override;
   Task<Result<void>> finish() override;
+  Task<Result<RawConnection*>> upgrade(Headers headers) override;
   bool begun() const override { return state_ != State::kNothing; }
   void on_disconnect(std::function<void()> callback) override;
 
@@ -33,6 +34,8 @@ class StreamResponseWriter final : public ResponseWriter {
   // From now on answers say that the connection ends with them.
   void end_connection() { keep_alive_ = false; }
 
+  // Whether the connection carries something other than HTTP by now.
+  bool upgraded() const { return raw_.has_value(); }
   // Of the answer that has been begun.
   int status() const { return status_; }
   // Whether a whole answer has been written.
@@ -48,8 +51,23 @@ class StreamResponseWriter final : public ResponseWriter {
   void append_connection(std::string& head, const Headers& headers);
   Task<Result<void>> put(Stream::Buffers buffers);
 
+  // What has been upgraded.
+  class Raw final : public RawConnection {
+   public:
+    Raw(Stream& stream, Millis stall) : stream_(stream), stall_(stall) {}
+    Task<Result<std::string>> read(Clock::time_point deadline) override;
+    Task<Result<void>> write(std::string bytes) override;
+    Task<void> end_writing() override;
+    void close() override;
+
+   private:
+    Stream& stream_;
+    Millis stall_;
+  };
+
   Stream& stream_;
   RequestBody& body_;
+  std::optional<Raw> raw_;
   Context context_;
   State state_ = State::kNothing;
   Framing::Kind framing_ = Framing::Kind::kNone;

@@ -90,10 +90,13 @@ bool Router::more_literal(const Route& a, const Route& b) {
 }
 
 Handler Router::find(Request& request) const {
+  if (host_)
+    if (Handler handler = host_(request)) return handler;
   const std::vector<std::string> path = segments_of(request);
   std::set<std::string> allowed;
   const Route* best = nullptr;
   const Route* best_get = nullptr;
+  const Route* best_any = nullptr;
   for (const Route& route : routes_) {
     if (!matches(route, path)) continue;
     allowed.insert(route.method);
@@ -102,8 +105,10 @@ Handler Router::find(Request& request) const {
       if (best_get == nullptr || more_literal(route, *best_get)) best_get = &route;
     }
     if (route.method == request.method && (best == nullptr || more_literal(route, *best))) best = &route;
+    if (route.method == "*" && (best_any == nullptr || more_literal(route, *best_any))) best_any = &route;
   }
   if (best == nullptr && request.method == "HEAD") best = best_get;
+  if (best == nullptr) best = best_any;
   if (best == nullptr) {
     const int status = allowed.empty() ? 404 : 405;
     Response response = fall_back(request, status, fmt::format("{}", fmt::join(allowed, ", ")));

@@ -17,7 +17,11 @@ namespace warren::http {
 // compared after percent-decoding, so %2F never parts two segments.
 class Router {
  public:
+  // The method "*" is any that the path has no other pattern for.
   void add(std::string method, const std::string& pattern, Handler handler);
+
+  // Asked before all patterns: who serves whole hosts. An empty handler: the patterns do.
+  void set_host(std::function<Handler(Request&)> find) { host_ = std::move(find); }
 
   // What answers when no pattern matches the path (404), when one does but not for
   // this method (405), and when a request never reached a handler or its handler
@@ -56,6 +60,7 @@ class Router {
   static bool more_literal(const Route& a, const Route& b);
   Response fall_back(const Request& request, int status, const std::string& detail) const;
 
+  std::function<Handler(Request&)> host_;
   std::vector<Route> routes_;
   std::vector<std::pair<std::string, Fallback>> fallbacks_;
 };

@@ -1,6 +1,7 @@
 #include "http/server.h"
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -39,9 +40,20 @@ Millis tick_of(const ServerLimits& limits) {
   return std::clamp(shortest / 8, Millis(5), Millis(250));
 }
 
+void set_keep_alive(int fd) {
+  const auto set = [fd](int level, int name, int value) {
+    ::setsockopt(fd, level, name, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 15);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
 class TcpServer final : public Server, public std::enable_shared_from_this<TcpServer> {
  public:
-  TcpServer(Executor executor, std::shared_ptr<Router> router, ServerLimits limits, ServerWatch watch)
+  TcpServer(Executor executor, std::shared_ptr<Router> router, ServerLimits limits, ServerWatch watch,
+            CertificateSource certificate)
       : executor_(std::move(executor)),
         acceptor_(executor_),
         sweep_timer_(executor_),
@@ -52,6 +64,7 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
     shared->router = std::move(router);
     shared->limits = limits;
     shared->answered = std::move(watch.answered);
+    shared->certificate = std::move(certificate);
     if (auto watch = HangupWatch::start(executor_))
       shared->watch = *std::move(watch);
     else
@@ -144,6 +157,8 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
       return refuse(std::move(socket));
     boost::system::error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
+    // Answers may be silent for long; a client that has vanished meanwhile is to be noticed.
+    set_keep_alive(socket.native_handle());
     ++peers_[peer];
     auto connection = std::make_shared<Connection>(std::move(socket), std::move(peer), shared_);
     connections_.insert(connection.get());
@@ -158,7 +173,8 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
   // Says why and keeps the socket a moment, so that a request on its way here does
   // not reset the connection before the answer is read.
   void refuse(tcp::socket socket) {
-    (void)::send(socket.native_handle(), kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!shared_->certificate)
+      (void)::send(socket.native_handle(), kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     boost::system::error_code ignored;
     socket.shutdown(tcp::socket::shutdown_send, ignored);
     if (refused_.size() >= kRefusedKept) refused_.pop_front();
@@ -190,8 +206,9 @@ class TcpServer final : public Server, public std::enable_shared_from_this<TcpSe
 }  // namespace
 
 std::shared_ptr<Server> Server::start(Executor executor, UniqueFd listener, std::shared_ptr<Router> router,
-                                      ServerLimits limits, ServerWatch watch) {
-  auto server = std::make_shared<TcpServer>(std::move(executor), std::move(router), limits, std::move(watch));
+                                      ServerLimits limits, ServerWatch watch, CertificateSource certificate) {
+  auto server = std::make_shared<TcpServer>(std::move(executor), std::move(router), limits, std::move(watch),
+                                            std::move(certificate));
   server->listen(std::move(listener));
   return server;
 }

@@ -14,6 +14,8 @@
 
 namespace warren::http {
 
+class Certificate;
+
 struct ServerLimits {
   std::size_t target_bytes = 8UL * 1024;             // beyond: 414
   std::size_t header_bytes = 32UL * 1024;            // request line and fields together; beyond: 431
@@ -33,11 +35,15 @@ struct ServerWatch {
   std::function<void(std::size_t connections)> connections;
 };
 
+// The certificate for the next connection; null: plain HTTP.
+using CertificateSource = std::function<std::shared_ptr<const Certificate>()>;
+
 class Server {
  public:
   // Serves on `listener`, a listening TCP socket, until stop().
   static std::shared_ptr<Server> start(Executor executor, UniqueFd listener, std::shared_ptr<Router> router,
-                                       ServerLimits limits, ServerWatch watch = {});
+                                       ServerLimits limits, ServerWatch watch = {},
+                                       CertificateSource certificate = {});
   virtual ~Server() = default;
   // Takes no new connections, lets running handlers finish for at most `grace`;
   // then their clients are cut off and their on_disconnect callbacks called.

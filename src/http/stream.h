@@ -12,24 +12,35 @@
 
 #include "base/clock.h"
 #include "base/task.h"
+#include "http/source.h"
 
 namespace warren::http {
 
-class Stream {
+class Certificate;
+
+class Stream final : public Source {
  public:
   explicit Stream(boost::asio::ip::tcp::socket socket);
+  // Speaks TLS with that certificate, after handshake(); plain if it is null.
+  Stream(boost::asio::ip::tcp::socket socket, const std::shared_ptr<const Certificate>& certificate);
+  ~Stream() override;
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // What has been read and not consumed.
-  std::string_view buffered() const { return {buffer_.get() + begin_, end_ - begin_}; }
-  void consume(std::size_t bytes);
+  bool is_encrypted() const { return tls_ != nullptr; }
+  // Of TLS, as a server: before anything is read or written.
+  Task<Result<void>> handshake(Clock::time_point deadline);
+  // Of TLS: says that nothing follows, so that a peer does not think it was cut off. What comes
+  // after that is read as it is, and of no meaning.
+  Task<void> say_goodbye(Clock::time_point deadline);
+
+  std::string_view buffered() const override { return {buffer_.get() + begin_, end_ - begin_}; }
+  void consume(std::size_t bytes) override;
   // Gives the buffer's memory back if nothing is in it.
   void release_buffer();
 
-  // Reads more behind what is buffered, as much as there is up to `at_most`; 0 at the
-  // end of the stream. kTimeout at the deadline, kCancelled if the connection is lost.
-  Task<Result<std::size_t>> fill(std::size_t at_most, Clock::time_point deadline);
+  Task<Result<std::size_t>> fill(std::size_t at_most, Clock::time_point deadline) override;
+  Task<Result<std::string>> read_piece(std::size_t at_most, Clock::time_point deadline) override;
   // Reads past the buffer, which must be empty; otherwise as fill().
   Task<Result<std::size_t>> read_direct(boost::asio::mutable_buffer into, Clock::time_point deadline);
 
@@ -55,9 +66,13 @@ class Stream {
  private:
   static constexpr Clock::time_point kNever = Clock::time_point::max();
 
+  struct Tls;
+
   void make_room(std::size_t bytes);
+  Task<Result<void>> write_encrypted(Buffers buffers, Millis stall);
 
   boost::asio::ip::tcp::socket socket_;
+  std::unique_ptr<Tls> tls_;  // null: plain
   std::unique_ptr<char[]> buffer_;
   std::size_t capacity_ = 0;
   std::size_t begin_ = 0;

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace warren::service {
 
 struct Caller {
@@ -15,5 +17,8 @@ struct Caller {
 
   bool has_scope(std::string_view scope) const;
 };
+
+// kForbidden unless the key may use sandboxes.
+Result<void> check_scope(const Caller& caller);
 
 }  // namespace warren::service

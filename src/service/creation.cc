@@ -53,8 +53,9 @@ Result<void> Lifecycle::check_room(const std::string& account_id, std::size_t mo
     return fail(ErrorKind::kLimited,
                 fmt::format("this account has {} sandboxes, as many as it may have: destroy one first", has));
   if (has + more > most)
-    return fail(ErrorKind::kLimited,
-                fmt::format("this account has {} sandboxes and may have {}: {} more are too many", has, most, more));
+    return fail(
+        ErrorKind::kLimited,
+        fmt::format("this account has {} sandboxes and may have {}: {} more are too many", has, most, more));
   if (all_alive_ + reaper_->pending() + more > options_.max_sandboxes)
     return fail(ErrorKind::kLimited, "this server has as many sandboxes as it may have: try again later");
   return {};

@@ -4,11 +4,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/parse.hpp>
-#include <array>
 #include <cstdlib>
 
 #include "store/account_repository.h"
@@ -183,7 +183,8 @@ Task<Result<void>> FakeRuntime::fork(std::string parent, std::vector<runtime::Sa
 Task<Result<void>> FakeRuntime::replace(std::string id, std::string winner) {
   co_await asio::post(executor_, asio::use_awaitable);
   WARREN_TRY_CO(unless(replace_error));
-  if (!machines.contains(id) || !machines.contains(winner)) co_return fail(ErrorKind::kNotFound, "no such machine");
+  if (!machines.contains(id) || !machines.contains(winner))
+    co_return fail(ErrorKind::kNotFound, "no such machine");
   const FakeMachine old = std::exchange(machines[id], machines[winner]);
   machines.erase(winner);
   for (const auto& connection : old.connections) connection->lose();

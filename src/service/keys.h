@@ -22,7 +22,7 @@ class Database;
 namespace warren::service {
 
 struct KeyInfo {
-  std::string id;      // the prefix, "wrn_…"; safe to show
+  std::string id;  // the prefix, "wrn_…"; safe to show
   std::string account_id;
   std::string name;
   std::vector<std::string> scopes;

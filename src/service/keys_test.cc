@@ -120,7 +120,8 @@ TEST_F(KeysTest, NotesItsUseAtMostOnceAMinute) {
 
 TEST_F(KeysTest, RevokingIsTheAccountsOwnAndMayBeRepeated) {
   auto made = keys_->create(account_, "", {});
-  ASSERT_TRUE(store::AccountRepository(*database_).insert({"acc_other", store::AccountRole::kMember, now_, "other"}));
+  ASSERT_TRUE(
+      store::AccountRepository(*database_).insert({"acc_other", store::AccountRole::kMember, now_, "other"}));
   EXPECT_EQ(keys_->revoke("acc_other", made->info.id).error().kind(), ErrorKind::kNotFound);
   EXPECT_EQ(keys_->revoke(account_, "wrn_nosuchke").error().kind(), ErrorKind::kNotFound);
   EXPECT_TRUE(keys_->authenticate(made->secret));

@@ -19,6 +19,7 @@ Lifecycle::Lifecycle(Executor executor, store::Database& database, Sandboxes::Op
                      SandboxParts parts)
     : executor_(std::move(executor)),
       rows_(database),
+      port_rows_(database),
       options_(std::move(options)),
       parts_(std::move(parts)),
       reaper_(std::make_shared<Reaper>(executor_, database, parts_.retry_pause)),
@@ -26,11 +27,15 @@ Lifecycle::Lifecycle(Executor executor, store::Database& database, Sandboxes::Op
       expiry_(parts_.time, [this](const std::string& id) { return look(id); }) {}
 
 Result<std::shared_ptr<LiveSandbox>> Lifecycle::find(const Caller& caller, std::string_view id) const {
+  auto sandbox = find_any(id);
+  if (!sandbox || sandbox->info.account_id != caller.account_id) return fail(unknown_sandbox());
+  return sandbox;
+}
+
+std::shared_ptr<LiveSandbox> Lifecycle::find_any(std::string_view id) const {
   const auto found = sandboxes_.find(std::string(id));
-  if (found == sandboxes_.end() || found->second->phase != LiveSandbox::Phase::kThere ||
-      found->second->info.account_id != caller.account_id)
-    return fail(unknown_sandbox());
-  return found->second;
+  const bool there = found != sandboxes_.end() && found->second->phase == LiveSandbox::Phase::kThere;
+  return there ? found->second : nullptr;
 }
 
 std::vector<SandboxInfo> Lifecycle::list(const Caller& caller) const {

@@ -25,6 +25,7 @@
 #include "service/sandbox_parts.h"
 #include "service/sandboxes.h"
 #include "service/template_catalogue.h"
+#include "store/port_repository.h"
 #include "store/sandbox_repository.h"
 
 namespace warren::service {
@@ -45,6 +46,8 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   // kNotFound for what is not the caller's, or not yet or no longer there. What is
   // dead is found.
   Result<std::shared_ptr<LiveSandbox>> find(const Caller& caller, std::string_view id) const;
+  // Whosesoever it is; null if there is none, or not yet or no longer.
+  std::shared_ptr<LiveSandbox> find_any(std::string_view id) const;
   // Oldest first.
   std::vector<SandboxInfo> list(const Caller& caller) const;
   Task<Result<Capacity>> capacity(Caller caller);
@@ -56,6 +59,7 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   const std::shared_ptr<TimeSource>& time() const { return parts_.time; }
   const Sandboxes::Options& options() const { return options_; }
   const SandboxParts& parts() const { return parts_; }
+  store::PortRepository& port_rows() { return port_rows_; }
 
  private:
   struct Order;
@@ -105,6 +109,7 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
 
   Executor executor_;
   store::SandboxRepository rows_;
+  store::PortRepository port_rows_;
   Sandboxes::Options options_;
   SandboxParts parts_;
   std::shared_ptr<runtime::Client> runtime_;

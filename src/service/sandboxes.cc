@@ -14,20 +14,13 @@
 namespace warren::service {
 namespace {
 
-constexpr std::string_view kScope = "sandboxes";
 constexpr std::string_view kAdminScope = "admin";
-
-bool may_use(const Caller& caller) { return caller.has_scope(kScope) || caller.has_scope(kAdminScope); }
-
-Result<void> check_scope(const Caller& caller) {
-  if (may_use(caller)) return {};
-  return fail(ErrorKind::kForbidden, fmt::format("this key lacks the scope '{}'", kScope));
-}
 
 // Lets calls in, and hands them to whoever knows how to do them.
 class SandboxService final : public Sandboxes {
  public:
-  explicit SandboxService(std::shared_ptr<Lifecycle> lifecycle) : lifecycle_(std::move(lifecycle)) {}
+  explicit SandboxService(std::shared_ptr<Lifecycle> lifecycle)
+      : lifecycle_(std::move(lifecycle)), ports_(make_ports(lifecycle_, lifecycle_->options().ports)) {}
 
   Task<Result<SandboxInfo>> create(Caller caller, CreateSpec spec) override {
     WARREN_TRY_CO(check_scope(caller));
@@ -43,7 +36,7 @@ class SandboxService final : public Sandboxes {
   }
 
   std::vector<SandboxInfo> list(const Caller& caller) const override {
-    if (!may_use(caller)) return {};
+    if (!check_scope(caller)) return {};
     return lifecycle_->list(caller);
   }
 
@@ -157,6 +150,7 @@ class SandboxService final : public Sandboxes {
     const auto lifecycle = lifecycle_;
     co_return co_await lifecycle->drop_stock(std::move(caller));
   }
+  Ports& ports() override { return *ports_; }
   bool healthy() const override { return lifecycle_->healthy(); }
 
  private:
@@ -170,6 +164,7 @@ class SandboxService final : public Sandboxes {
   }
 
   std::shared_ptr<Lifecycle> lifecycle_;
+  std::shared_ptr<Ports> ports_;
 };
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "runtime/client.h"
 #include "runtime/driver.h"
 #include "service/caller.h"
+#include "service/ports.h"
 
 namespace warren::store {
 class Database;
@@ -227,6 +228,7 @@ class Sandboxes {
     std::size_t max_sandboxes = 4000;  // of all accounts together
     Seconds default_timeout{50};       // a call's deadline where neither caller nor face says one
     Seconds max_timeout{3600};
+    Ports::Options ports;
   };
 
   static std::shared_ptr<Sandboxes> start(Executor executor, store::Database& database,
@@ -278,6 +280,8 @@ class Sandboxes {
   virtual Task<Result<Census>> census(Caller caller) = 0;
   // What is kept ready for the caller's account ends, and no more is until the next create.
   virtual Task<Result<void>> drop_stock(Caller caller) = 0;
+  // What listens inside them, reached from outside.
+  virtual Ports& ports() = 0;
   // Whether the runtime answers; what /healthz and doctor want to know.
   virtual bool healthy() const = 0;
 };

@@ -48,6 +48,17 @@ UPDATE accounts SET name = CASE role WHEN 'operator' THEN 'operator' ELSE id END
 CREATE UNIQUE INDEX account_names ON accounts (name);
 CREATE INDEX sandboxes_of_account ON sandboxes (account_id);
 )sql"),
+    // Ports have URLs.
+    std::string_view(R"sql(
+CREATE TABLE ports (
+  sandbox_id    TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,
+  port          INTEGER NOT NULL,
+  url_digest    TEXT NOT NULL UNIQUE,  -- SHA-256 of the token in the URL, hex
+  access_digest TEXT,                  -- of the second token; NULL where none is needed
+  created_ms    INTEGER NOT NULL,
+  PRIMARY KEY (sandbox_id, port)
+) STRICT, WITHOUT ROWID;
+)sql"),
 };
 
 }  // namespace

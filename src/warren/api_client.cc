@@ -71,7 +71,7 @@ Result<Access> find_access(const Config& config) {
     access.url = url;
   } else {
     const bool told = listen != nullptr && *listen != '\0';
-    access.url = told ? "http://" + config.listen.text() : local_url(config);
+    access.url = told && !config.tls.wanted() ? "http://" + config.listen.text() : local_url(config);
     if (!told) access.home = config.home;
   }
   const char* key = std::getenv("WARREN_KEY");

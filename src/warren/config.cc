@@ -101,6 +101,40 @@ Result<void> set_absolute(std::string& target, const std::string& value) {
   return {};
 }
 
+// A name like sandboxes.example.com, in lower case.
+Result<void> set_domain(std::string& target, const std::string& value) {
+  const bool plain = std::ranges::all_of(
+      value, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; });
+  if (value.empty() || value.size() > 200 || !plain || value.front() == '.' || value.back() == '.' ||
+      value.front() == '-' || value.find("..") != std::string::npos)
+    return fail(ErrorKind::kInvalid, "must be a domain in lower case, like \"sandboxes.example.com\"");
+  target = value;
+  return {};
+}
+
+Result<void> set_url(std::string& target, const std::string& value) {
+  const std::size_t scheme = value.starts_with("https://") ? 8 : value.starts_with("http://") ? 7 : 0;
+  if (scheme == 0 || value.size() == scheme ||
+      value.find_first_of("/?#@ \"\\<>", scheme) != std::string::npos)
+    return fail(ErrorKind::kInvalid, "must be like \"https://warren.example.com\", without a path");
+  target = value;
+  return {};
+}
+
+Section ports_section(Config& config) {
+  auto& ports = config.sandboxes.ports;
+  return {
+      {"domain", text([&](const std::string& value) { return set_domain(config.ports_domain, value); })},
+      {"answer_timeout_seconds", seconds(1, kDay, config.port_answer_limit)},
+      {"max_connections",
+       integer(1, 65'536, [&](std::int64_t value) { ports.connections = static_cast<std::size_t>(value); })},
+      {"max_connections_per_sandbox",
+       // The rest of what an agent has room for is for calls.
+       integer(1, 768,
+               [&](std::int64_t value) { ports.connections_per_sandbox = static_cast<std::size_t>(value); })},
+  };
+}
+
 Section server_section(Config& config) {
   return {
       {"listen", text([&](const std::string& value) -> Result<void> {
@@ -125,6 +159,10 @@ Section server_section(Config& config) {
        })},
       {"allowed_origins", origins(config.allowed_origins)},
       {"stop_grace_seconds", seconds(0, 3600, config.stop_grace)},
+      {"tls_certificate",
+       text([&](const std::string& value) { return set_absolute(config.tls.certificate, value); })},
+      {"tls_key", text([&](const std::string& value) { return set_absolute(config.tls.key, value); })},
+      {"public_url", text([&](const std::string& value) { return set_url(config.public_url, value); })},
   };
 }
 
@@ -233,6 +271,8 @@ Result<void> apply_section(const Section& section, const toml::table& table, std
 
 // What no single setting can check.
 Result<void> check_whole(const Config& config) {
+  if (config.tls.certificate.empty() != config.tls.key.empty())
+    return fail(ErrorKind::kInvalid, "server: tls_certificate and tls_key go together");
   const auto& tier = config.sandboxes.tier;
   if (tier.min_ttl > tier.default_ttl || tier.default_ttl > tier.max_ttl) {
     return fail(
@@ -303,6 +343,7 @@ Result<void> apply_toml(Config& config, std::string_view text, std::string_view 
       {"server", server_section(config)},       {"runtime", runtime_section(config)},
       {"egress", egress_section(config)},       {"storage", storage_section(config)},
       {"sandboxes", sandboxes_section(config)}, {"limits", limits_section(config)},
+      {"ports", ports_section(config)},
   };
   for (const auto& [key, node] : root) {
     const auto found = sections.find(key.str());

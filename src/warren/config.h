@@ -29,6 +29,14 @@ struct Address {
 // kInvalid unless `text` is IPV4:PORT or [IPV6]:PORT.
 Result<Address> parse_address(std::string_view text);
 
+// The files of the server's certificate and key; both empty: no TLS.
+struct TlsFiles {
+  std::string certificate;
+  std::string key;
+
+  bool wanted() const { return !certificate.empty(); }
+};
+
 struct Config {
   std::string home;
   Address listen;
@@ -36,9 +44,13 @@ struct Config {
   std::string user = "warren";  // whom the server process becomes
   // Web pages of these origins may use the MCP endpoint from a browser, besides local ones.
   std::vector<std::string> allowed_origins;
-  std::string templates_dir;     // HOME/templates unless set
-  std::uint64_t pool_bytes = 0;  // how large the pool may grow; 0: the pool's own default
-  bool egress = false;           // whether sandboxes can be given a network
+  TlsFiles tls;
+  std::string public_url;          // how clients reach this server; empty: as they say
+  std::string ports_domain;        // ports get names below it; empty: paths
+  Seconds port_answer_limit{120};  // how long a server in a sandbox may be silent before its answer
+  std::string templates_dir;       // HOME/templates unless set
+  std::uint64_t pool_bytes = 0;    // how large the pool may grow; 0: the pool's own default
+  bool egress = false;             // whether sandboxes can be given a network
   runtime::EgressRules egress_rules;
   std::size_t stock = 4;      // sandboxes of a kind that are kept ready
   Seconds stop_grace{10};     // how long running calls may go on after SIGTERM

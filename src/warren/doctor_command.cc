@@ -1,16 +1,21 @@
 // `warren doctor`: whether this host has what Warren needs, and what to do if not.
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 
 #include "runtime/doctor.h"
 #include "warren/command.h"
 #include "warren/config.h"
 #include "warren/console.h"
+#include "warren/tls_files.h"
 
 namespace warren::cli {
 namespace {
+
+constexpr auto kCertificateEndsSoon = std::chrono::days(14);
 
 std::string_view mark(runtime::Condition condition) {
   switch (condition) {
@@ -24,13 +29,45 @@ std::string_view mark(runtime::Condition condition) {
   return "MISSING";
 }
 
+// What is the matter with the certificate, where one is set.
+runtime::Finding examine_tls(const TlsFiles& files) {
+  runtime::Finding finding{.name = "TLS"};
+  const auto text = read_tls_files(files);
+  if (!text) {
+    finding.condition = runtime::Condition::kMissing;
+    finding.message = text.error().message();
+    return finding;
+  }
+  const auto certificate = certificate_of(*text);
+  if (!certificate) {
+    finding.condition = runtime::Condition::kMissing;
+    finding.message = certificate.error().message();
+    return finding;
+  }
+  const auto left = (*certificate)->expires_at() - wall_now();
+  finding.message = fmt::format("a certificate for {} until {}", (*certificate)->names(),
+                                to_rfc3339((*certificate)->expires_at()));
+  if (left < kCertificateEndsSoon) {
+    finding.condition = runtime::Condition::kWarn;
+    finding.message += ", which is soon: renew it; the files are read again when they change";
+  }
+  struct stat status {};
+  if (stat(files.key.c_str(), &status) == 0 && (status.st_mode & 0077) != 0) {
+    finding.condition = runtime::Condition::kWarn;
+    finding.message += fmt::format("; others than its owner may read {}: chmod 600 it", files.key);
+  }
+  return finding;
+}
+
 // 1 if something is missing that Warren does not work without.
 Result<int> examine() {
   const auto config = load_config();
   if (!config) return std::unexpected(config.error());
   std::string out;
   int missing = 0;
-  for (const auto& finding : runtime::examine({.home = config->home, .server_user = config->user})) {
+  auto findings = runtime::examine({.home = config->home, .server_user = config->user});
+  if (config->tls.wanted()) findings.push_back(examine_tls(config->tls));
+  for (const auto& finding : findings) {
     if (finding.condition == runtime::Condition::kMissing) ++missing;
     out += fmt::format("{:<9}{:<20}{}\n", mark(finding.condition), finding.name, finding.message);
   }

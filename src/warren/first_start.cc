@@ -55,7 +55,7 @@ DefaultTemplate look_for_default_template(const Config& config) {
 }
 
 std::string next_steps(const Config& config, const std::string& key, ShowKey show, DefaultTemplate built) {
-  const auto url = "http://" + config.listen.text();
+  const auto url = (config.tls.wanted() ? "https://" : "http://") + config.listen.text();
   const auto shown = show == ShowKey::kYes ? key : std::string("KEY");
   const auto where =
       show == ShowKey::kYes ? key + "   (kept in " + config.key_file() + ")" : config.key_file();

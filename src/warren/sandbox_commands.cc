@@ -12,6 +12,7 @@
 #include "warren/console.h"
 #include "warren/copy.h"
 #include "warren/exec_session.h"
+#include "warren/sandbox_ports.h"
 
 namespace warren::cli {
 namespace {
@@ -366,6 +367,8 @@ void add_sandbox_commands(CLI::App& app, Action& chosen) {
   copy_command->add_option("target", options->target, "SANDBOX:PATH, a local path, or -")->required();
   copy_command->add_flag("-r,--recursive", options->recursive, "Folders are copied whole without it too");
   choose(copy_command, chosen, options, copy);
+
+  add_port_commands(*sandbox, chosen);
 
   auto* destroy = sandbox->add_subcommand("rm", "Destroy sandboxes");
   destroy->add_option("sandbox", options->sandboxes, "Their ids or names")->required();

@@ -49,6 +49,11 @@ Result<int> serve() {
   }
 
   Listeners listeners;
+  if (config->tls.wanted()) {
+    auto board = TlsBoard::make(config->tls);
+    if (!board) return std::unexpected(std::move(board).error());
+    listeners.tls = *std::move(board);
+  }
   auto http = listen_http(config->listen);
   if (!http) return std::unexpected(std::move(http).error());
   listeners.http = std::move(*http);
@@ -57,7 +62,15 @@ Result<int> serve() {
   listeners.runtime = std::move(*runtime);
   if (chown(config->runtime_socket().c_str(), 0, user->gid) != 0)
     return fail_errno("chown " + config->runtime_socket());
-  WARREN_TRY(write_file_safely(config->run_dir() + "/address", config->listen.text() + "\n", 0644));
+  Address local = config->listen;
+  if (config->tls.wanted()) {
+    // For the command line, which need not know by which name the certificate goes.
+    local = Address{.host = "127.0.0.1", .port = 0};
+    auto local_http = listen_http(local);
+    if (!local_http) return std::unexpected(std::move(local_http).error());
+    listeners.local_http = std::move(*local_http);
+  }
+  WARREN_TRY(write_file_safely(config->run_dir() + "/address", local.text() + "\n", 0644));
   WARREN_TRY(supervise(*config, listeners, [&] { announce(*config); }));
   return 0;
 }

@@ -31,6 +31,8 @@ constexpr Millis kWell{10'000};
 constexpr Millis kServerSlack{5'000};
 // The runtime ends every sandbox on its way out.
 constexpr Millis kRuntimePatience{60'000};
+// How often a certificate's files are looked at, in milliseconds.
+constexpr int kTlsLook = 1'000;
 
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status))
@@ -220,8 +222,7 @@ Result<UniqueFd> listen_http(Address& address) {
   }
 }
 
-Result<void> supervise(const Config& config, const Listeners& listeners,
-                       const std::function<void()>& on_ready) {
+Result<void> supervise(const Config& config, Listeners& listeners, const std::function<void()>& on_ready) {
   auto signals = block_signals();
   if (!signals) return std::unexpected(std::move(signals).error());
   std::array<int, 2> pipe_ends{};
@@ -231,14 +232,24 @@ Result<void> supervise(const Config& config, const Listeners& listeners,
   const int self = getpid();
 
   Child runtime("runtime", kRuntimeCommand, {listeners.runtime.get()});
-  Child server("server", kServerCommand, {listeners.http.get(), tell_ready.get()});
+  std::vector<int> of_server{listeners.http.get(), tell_ready.get()};
+  if (listeners.tls) {
+    of_server.push_back(listeners.tls->descriptor());
+    of_server.push_back(listeners.local_http.get());
+  }
+  Child server("server", kServerCommand, std::move(of_server));
   const std::array<Child*, 2> children{&runtime, &server};
   bool told = false;
   while (true) {
     for (auto* child : children) start_if_due(*child, self);
     std::array<pollfd, 2> watched{pollfd{signals->get(), POLLIN, 0},
                                   pollfd{told ? -1 : ready.get(), POLLIN, 0}};
-    if (poll(watched.data(), watched.size(), milliseconds_until(children)) < 0 && errno != EINTR) {
+    int patience = milliseconds_until(children);
+    if (listeners.tls) {
+      listeners.tls->look();
+      patience = patience < 0 ? kTlsLook : std::min(patience, kTlsLook);
+    }
+    if (poll(watched.data(), watched.size(), patience) < 0 && errno != EINTR) {
       return fail_errno("poll");
     }
     if (watched[1].revents != 0 && !told) {

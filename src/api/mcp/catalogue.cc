@@ -194,9 +194,9 @@ json::object destroy_sandbox_tool() {
               {.read_only = false, .destructive = true, .idempotent = true});
 }
 
-constexpr std::array<std::string_view, 11> kNames = {
-    "list_sandboxes", "create_sandbox", "run_python", "run_bash",   "fork",           "merge_into",
-    "diff",           "upload",         "download",   "list_files", "destroy_sandbox"};
+constexpr std::array<std::string_view, 12> kNames = {
+    "list_sandboxes", "create_sandbox", "run_python", "run_bash",   "fork",        "merge_into",
+    "diff",           "upload",         "download",   "list_files", "expose_port", "destroy_sandbox"};
 
 // As the tools themselves read them.
 constexpr std::array<std::string_view, 2> kSandboxNames = {"sandbox_id", "id"};
@@ -219,6 +219,7 @@ json::array catalogue() {
   tools.push_back(upload_tool());
   tools.push_back(download_tool());
   tools.push_back(list_files_tool());
+  tools.push_back(expose_port_tool());
   tools.push_back(destroy_sandbox_tool());
   return tools;
 }

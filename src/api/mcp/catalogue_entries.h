@@ -42,4 +42,7 @@ boost::json::object fork_tool();
 boost::json::object merge_into_tool();
 boost::json::object diff_tool();
 
+// catalogue_ports.cc
+boost::json::object expose_port_tool();
+
 }  // namespace warren::api::mcp

@@ -70,7 +70,8 @@ json::object diff_tool() {
   };
   return tool(
       "diff", "Compare two sandboxes",
-      "What differs in the files of another sandbox from those of this one: usually what a child has done since "
+      "What differs in the files of another sandbox from those of this one: usually what a child has done "
+      "since "
       "the fork. Costs what changed, not the whole tree.",
       object_schema(
           {{"sandbox_id", typed("string", "The one to compare with, usually the parent.")},

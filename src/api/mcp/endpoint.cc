@@ -45,7 +45,7 @@ Endpoint::Endpoint(Executor executor, std::shared_ptr<service::Sandboxes> sandbo
       authenticate_(std::move(authenticate)),
       options_(std::move(options)),
       guard_(options_.allowed_origins, options_.listening),
-      tools_(std::move(sandboxes)),
+      tools_(std::move(sandboxes), options_.port_urls),
       sessions_(options_.sessions) {}
 
 void Endpoint::add_routes(http::Router& router, http::Handler landing) {

@@ -37,6 +37,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
     // Allowed besides loopback ones; the server's own public URL belongs among them.
     std::vector<std::string> allowed_origins;
     Listening listening = Listening::kLoopback;
+    PortUrls port_urls;
     // How long a call of the earlier era goes on after its connection was lost.
     Millis resume_grace{10'000};
     // How long a call may take before its answer becomes a stream, where the client

@@ -50,7 +50,8 @@ void Endpoint::start_call(const Context& context, const Message& message,
   }
   ++running;
 
-  CallContext call{context.caller, exchange->slot(index).call, nullptr};
+  CallContext call{context.caller, exchange->slot(index).call, nullptr,
+                   base_url(options_.port_urls, context.request)};
   if (json::value token = progress_token(message.params); !token.is_null() && context.accept.events) {
     call.progress = Progress::start(executor_, std::move(token), options_.pace,
                                     [weak = std::weak_ptr(exchange)](std::string notification) {

@@ -19,6 +19,38 @@
 
 namespace warren::api::mcp {
 
+// Ports that lead nowhere.
+class FakePorts : public service::Ports {
+ public:
+  Result<service::ExposedPort> expose(const service::Caller&, std::string_view, std::int64_t port,
+                                      service::Visibility visibility) override {
+    service::ExposedPort exposed;
+    exposed.info.port = static_cast<std::uint16_t>(port);
+    exposed.info.visibility = visibility;
+    exposed.url_token = std::string(32, 'a');
+    if (visibility == service::Visibility::kPrivate) exposed.access_token = "wpt_secret";
+    open[exposed.info.port] = exposed.info;
+    return exposed;
+  }
+  Result<std::vector<service::PortInfo>> list(const service::Caller&, std::string_view) const override {
+    std::vector<service::PortInfo> all;
+    for (const auto& [port, info] : open) all.push_back(info);
+    return all;
+  }
+  Result<void> close(const service::Caller&, std::string_view, std::int64_t port) override {
+    if (open.erase(static_cast<std::uint16_t>(port)) == 0) return fail(ErrorKind::kNotFound, "no such port");
+    return {};
+  }
+  Result<service::PortRoute> route(std::string_view) const override {
+    return fail(ErrorKind::kNotFound, "nothing is here");
+  }
+  Task<Result<std::shared_ptr<service::PortConnection>>> connect(service::PortRoute) override {
+    co_return fail(ErrorKind::kNotFound, "nothing is here");
+  }
+
+  std::map<std::uint16_t, service::PortInfo> open;
+};
+
 // Gives the events that it was made with, then ends when told to, or at once.
 class FakeExecution : public service::Execution {
  public:
@@ -231,7 +263,10 @@ class FakeSandboxes : public service::Sandboxes {
   Task<Result<service::Capacity>> capacity(service::Caller) override { co_return service::Capacity(); }
   Task<Result<service::Census>> census(service::Caller) override { co_return service::Census(); }
   Task<Result<void>> drop_stock(service::Caller) override { co_return Result<void>(); }
+  service::Ports& ports() override { return fake_ports; }
   bool healthy() const override { return true; }
+
+  FakePorts fake_ports;
 
  private:
   Result<std::shared_ptr<service::Execution>> start() {

@@ -19,6 +19,7 @@ Task<ToolResult> Tools::call(CallContext context, std::string name, json::object
   if (name == "upload") co_return co_await upload(std::move(context), std::move(arguments));
   if (name == "download") co_return co_await download(std::move(context), std::move(arguments));
   if (name == "list_files") co_return co_await list_files(std::move(context), std::move(arguments));
+  if (name == "expose_port") co_return expose_port(context, arguments);
   co_return co_await destroy_sandbox(std::move(context), std::move(arguments));
 }
 

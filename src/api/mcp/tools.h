@@ -14,6 +14,7 @@
 #include "api/mcp/progress.h"
 #include "api/mcp/run_result.h"
 #include "api/mcp/tool_result.h"
+#include "api/port_urls.h"
 #include "base/task.h"
 #include "service/caller.h"
 #include "service/sandboxes.h"
@@ -28,11 +29,13 @@ struct CallContext {
   service::Caller caller;
   std::shared_ptr<Call> call;
   std::shared_ptr<Progress> progress;
+  std::string base_url;  // by which the client reaches this server
 };
 
 class Tools {
  public:
-  explicit Tools(std::shared_ptr<service::Sandboxes> sandboxes) : sandboxes_(std::move(sandboxes)) {}
+  Tools(std::shared_ptr<service::Sandboxes> sandboxes, PortUrls port_urls)
+      : sandboxes_(std::move(sandboxes)), port_urls_(std::move(port_urls)) {}
 
   // `name` is one of the catalogue.
   Task<ToolResult> call(CallContext context, std::string name, boost::json::object arguments);
@@ -49,6 +52,7 @@ class Tools {
   Task<ToolResult> upload(CallContext context, boost::json::object arguments);
   Task<ToolResult> download(CallContext context, boost::json::object arguments);
   Task<ToolResult> list_files(CallContext context, boost::json::object arguments);
+  ToolResult expose_port(const CallContext& context, const boost::json::object& arguments);
 
   // Of a PythonCall or a BashCall, whose own arguments are read.
   template <typename ServiceCall>
@@ -64,6 +68,7 @@ class Tools {
                                     std::string_view argument = "sandbox_id") const;
 
   std::shared_ptr<service::Sandboxes> sandboxes_;
+  PortUrls port_urls_;
 };
 
 }  // namespace warren::api::mcp

@@ -151,6 +151,7 @@ class MeteredSandboxes final : public service::Sandboxes {
   }
   Task<Result<service::Census>> census(Caller caller) override { return inner_->census(std::move(caller)); }
   Task<Result<void>> drop_stock(Caller caller) override { return inner_->drop_stock(std::move(caller)); }
+  service::Ports& ports() override { return inner_->ports(); }
   bool healthy() const override { return inner_->healthy(); }
 
  private:

@@ -27,10 +27,13 @@ const prometheus::Histogram::BucketBoundaries kCallSeconds{
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-std::string_view face_of(std::string_view path) {
+std::string_view face_of(const http::Request& request) {
+  const std::string_view path = request.path;
   const auto is_in = [path](std::string_view root) {
     return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
   };
+  // A port's host has paths of its own.
+  if (request.route == "port" || is_in("/p")) return "ports";
   if (is_in("/mcp")) return "mcp";
   return is_in("/v1") ? "podflare" : "ops";
 }
@@ -151,7 +154,7 @@ void Metrics::call(std::string_view kind, std::string_view outcome, Clock::durat
 
 void Metrics::answered(const http::Request& request, int status) {
   const std::string status_class = std::to_string(status / 100) + "xx";
-  families_->requests.Add({{"face", std::string(face_of(request.path))}, {"status", status_class}})
+  families_->requests.Add({{"face", std::string(face_of(request))}, {"status", status_class}})
       .Increment();
 }
 

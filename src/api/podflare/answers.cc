@@ -37,6 +37,14 @@ json::object sandbox_object(const service::SandboxInfo& info) {
   return object;
 }
 
+json::object port_object(const service::PortInfo& port) {
+  json::object object;
+  object["port"] = port.port;
+  object["visibility"] = port.visibility == service::Visibility::kPrivate ? "private" : "public";
+  object["created_at"] = to_rfc3339(port.created_at);
+  return object;
+}
+
 }  // namespace
 
 http::Response error_response(const Error& error) {
@@ -76,6 +84,20 @@ std::string forked_json(const service::Forked& forked) {
   object["fork_copies"] = forked.children.empty() ? "" : forked.children.front().fork_copies;
   object["not_copied"] = forked.not_copied;
   return json::serialize(object) + "\n";
+}
+
+std::string exposed_json(const service::ExposedPort& exposed, std::string_view url) {
+  json::object object = port_object(exposed.info);
+  object["url"] = url;
+  if (!exposed.access_token.empty()) object["token"] = exposed.access_token;
+  return json::serialize(object) + "\n";
+}
+
+std::string ports_json(const std::vector<service::PortInfo>& ports) {
+  json::array list;
+  list.reserve(ports.size());
+  for (const auto& port : ports) list.push_back(port_object(port));
+  return json::serialize(json::object{{"ports", std::move(list)}}) + "\n";
 }
 
 std::string written_json(std::string_view path, const service::Written& written) {

@@ -32,6 +32,11 @@ std::string written_json(std::string_view path, const service::Written& written)
 // {"entries":[…],"truncated":false}; names that are not UTF-8 as "name_base64".
 std::string listing_json(const service::FileListing& listing);
 
+// {"port":8080,"visibility":"public","created_at":…,"url":…}; "token" of a private one.
+std::string exposed_json(const service::ExposedPort& exposed, std::string_view url);
+// {"ports":[…]}, without URLs and tokens.
+std::string ports_json(const std::vector<service::PortInfo>& ports);
+
 std::string capacity_json(const service::Capacity& capacity);
 
 }  // namespace warren::api::podflare

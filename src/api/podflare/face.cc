@@ -113,13 +113,11 @@ void add_routes(http::Router& router, Authenticate authenticate, service::Sandbo
   add_exec_routes(router, face);
   add_terminal_routes(router, face);
   add_file_routes(router, face);
+  add_port_routes(router, face);
 
   using Later = std::pair<const char*, const char*>;
   for (const auto& [method, pattern] : {
            Later{"PUT", "/v1/sandboxes/{id}/egress"},
-           Later{"POST", "/v1/sandboxes/{id}/ports"},
-           Later{"GET", "/v1/sandboxes/{id}/ports"},
-           Later{"DELETE", "/v1/sandboxes/{id}/ports"},
        }) {
     add_route(router, face, method, pattern, not_offered);
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string_view>
 
+#include "api/port_urls.h"
 #include "base/result.h"
 #include "http/router.h"
 #include "service/caller.h"
@@ -19,6 +20,7 @@ struct Settings {
   Seconds max_ttl{24 * 3600};
   Seconds default_timeout{300};
   Seconds max_timeout{3600};
+  PortUrls port_urls;
 };
 
 // Usually service::Keys::authenticate.

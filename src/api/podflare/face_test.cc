@@ -335,8 +335,7 @@ TEST_F(FaceTest, TellsWhatDiffers) {
 }
 
 TEST_F(FaceTest, SaysWhatItDoesNotOffer) {
-  for (const auto* line :
-       {"PUT /v1/sandboxes/x/egress", "POST /v1/sandboxes/x/ports"}) {
+  for (const auto* line : {"PUT /v1/sandboxes/x/egress", "POST /v1/sandboxes/x/ports"}) {
     const auto answer = ask(line);
     EXPECT_EQ(answer.status, 404);
     EXPECT_THAT(error_of(answer), HasSubstr("is not offered by this version"));

@@ -11,6 +11,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kBody = "the request body";
 constexpr IntegerRange kChildren{.min = 1, .max = 32};
+constexpr IntegerRange kPort{.min = 1, .max = 65'535};
 constexpr IntegerRange kTerminalSide{.min = 1, .max = 4096};
 
 // Clients leave the body out where every member of it is optional.
@@ -126,6 +127,19 @@ Result<TerminalSize> read_terminal_size(std::string_view body) {
   WARREN_TRY(arguments.finish());
   if (!rows || !columns) return fail(ErrorKind::kInvalid, "rows and columns are needed, both integers");
   return TerminalSize{static_cast<int>(*rows), static_cast<int>(*columns)};
+}
+
+Result<ExposeRequest> read_expose(std::string_view body) {
+  auto object = parse_object(body, kBody);
+  if (!object) return std::unexpected(std::move(object).error());
+  Arguments arguments(*object);
+  const auto port = arguments.integer("port", kPort);
+  const auto visibility = arguments.choice("visibility", {"public", "private"});
+  WARREN_TRY(arguments.finish());
+  if (!port) return fail(ErrorKind::kInvalid, "port is missing: a number from 1 to 65535");
+  return ExposeRequest{
+      .port = *port,
+      .visibility = visibility == "private" ? service::Visibility::kPrivate : service::Visibility::kPublic};
 }
 
 Result<service::DiffSpec> read_diff(const std::vector<std::pair<std::string, std::string>>& query) {

@@ -47,6 +47,14 @@ struct TerminalSize {
 // POST /v1/sandboxes/:id/terminals/:terminal/resize.
 Result<TerminalSize> read_terminal_size(std::string_view body);
 
+struct ExposeRequest {
+  std::int64_t port = 0;
+  service::Visibility visibility = service::Visibility::kPublic;
+};
+
+// POST /v1/sandboxes/:id/ports.
+Result<ExposeRequest> read_expose(std::string_view body);
+
 // ?paths=… (as often as there are paths) and ?text.
 Result<service::DiffSpec> read_diff(const std::vector<std::pair<std::string, std::string>>& query);
 

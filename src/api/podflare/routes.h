@@ -57,6 +57,7 @@ void add_fork_routes(http::Router& router, const std::shared_ptr<Face>& face);
 void add_exec_routes(http::Router& router, const std::shared_ptr<Face>& face);
 void add_terminal_routes(http::Router& router, const std::shared_ptr<Face>& face);
 void add_file_routes(http::Router& router, const std::shared_ptr<Face>& face);
+void add_port_routes(http::Router& router, const std::shared_ptr<Face>& face);
 
 // Answers with what `execution` does, as application/x-ndjson, until its exit. A
 // client that goes away cancels it. A first event that is an error is answered with

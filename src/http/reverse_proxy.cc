@@ -134,12 +134,14 @@ class Exchange {
   Task<void> answer() {
     auto head = co_await read_answer_head();
     if (client_gone_) co_return;
-    if (!head && upload_->client_error) co_return co_await refuse(Error(*upload_->client_error), 400);
     if (!head) {
-      const int status = head.error().kind() == ErrorKind::kTimeout ? 504 : 502;
-      co_return co_await refuse(std::move(head).error(), status);
+      const auto& of_client = upload_->client_error;
+      Error error = of_client ? *of_client : std::move(head).error();
+      const int status = of_client ? 400 : error.kind() == ErrorKind::kTimeout ? 504 : 502;
+      co_return co_await refuse(std::move(error), status);
     }
-    if (head->status == 101) co_return co_await tunnel(std::move(*head));
+    const bool upgraded = head->status == 101;
+    if (upgraded) co_return co_await tunnel(std::move(*head));
     co_await pass_on(std::move(*head));
   }
 

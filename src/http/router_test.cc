@@ -190,6 +190,27 @@ TEST(Target, TakesTheAbsoluteFormAndTheAsterisk) {
   EXPECT_EQ(parse_target("*")->path, "*");
 }
 
+TEST(Router, AnyMethodIsWhatNoOtherPatternTakes) {
+  Router router;
+  router.add("*", "/p/{token}/{rest...}", named("any"));
+  router.add("GET", "/p/{token}/own", named("own"));
+  EXPECT_EQ(route(router, "BREW", "/p/x/a/b").response.body, "any");
+  EXPECT_EQ(route(router, "HEAD", "/p/x/a").response.body, "any");
+  EXPECT_EQ(route(router, "GET", "/p/x/own").response.body, "own");
+  EXPECT_EQ(route(router, "POST", "/p/x/own").response.body, "any");
+  EXPECT_EQ(route(router, "POST", "/q").response.status, 404);
+}
+
+TEST(Router, AHostMayBeServedByAnother) {
+  Router router;
+  router.add("GET", "/v1", named("ours"));
+  router.set_host([](Request& request) -> Handler {
+    return request.path == "/v1" && request.method == "PUT" ? named("theirs") : Handler();
+  });
+  EXPECT_EQ(route(router, "PUT", "/v1").response.body, "theirs");
+  EXPECT_EQ(route(router, "GET", "/v1").response.body, "ours");
+}
+
 TEST(Target, WhatIsMalformedIsRefused) {
   for (const char* text : {"/%", "/%4", "/%zz", "/a%00b", "/%0a", "/%7f", "/a?%", "/a?b=%g0", "", "a",
                            "http:///x", "host:443", "/a#b", "/a\tb"})

@@ -14,6 +14,7 @@
 
 #include "store/account_repository.h"
 #include "store/key_repository.h"
+#include "store/port_repository.h"
 #include "store/sandbox_repository.h"
 
 namespace warren::store {
@@ -389,6 +390,36 @@ TEST_F(RepositoryTest, SandboxesComeBackAsTheyWere) {
   ASSERT_TRUE(sandboxes.remove("sbx_1"));
   ASSERT_TRUE(sandboxes.remove("sbx_1"));
   EXPECT_TRUE(sandboxes.all()->empty());
+}
+
+TEST_F(RepositoryTest, PortsGoWithTheirSandbox) {
+  PortRepository ports(*database_);
+  PortRecord port{.sandbox_id = "sbx_1",
+                  .port = 8080,
+                  .url_digest = "d1",
+                  .access_digest = std::nullopt,
+                  .created_at = WallTime(Millis(5))};
+  EXPECT_EQ(ports.put(port).error().kind(), ErrorKind::kConflict);
+  SandboxRepository sandboxes(*database_);
+  SandboxRecord sandbox;
+  sandbox.id = "sbx_1";
+  sandbox.account_id = "acc_a";
+  ASSERT_TRUE(sandboxes.insert(sandbox));
+  ASSERT_TRUE(ports.put(port));
+  EXPECT_EQ((*ports.find("d1"))->port, 8080);
+  EXPECT_FALSE((*ports.find("d1"))->access_digest);
+  // Again: in its place.
+  port.url_digest = "d2";
+  port.access_digest = "a2";
+  ASSERT_TRUE(ports.put(port));
+  EXPECT_FALSE(*ports.find("d1"));
+  EXPECT_EQ((*ports.find("d2"))->access_digest, "a2");
+  EXPECT_EQ(ports.of_sandbox("sbx_1")->size(), 1U);
+  EXPECT_FALSE(*ports.remove("sbx_1", 8081));
+  EXPECT_TRUE(*ports.remove("sbx_1", 8080));
+  ASSERT_TRUE(ports.put(port));
+  ASSERT_TRUE(sandboxes.remove("sbx_1"));
+  EXPECT_FALSE(*ports.find("d2"));
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ std::string_view mark(runtime::Condition condition) {
 
 // What is the matter with the certificate, where one is set.
 runtime::Finding examine_tls(const TlsFiles& files) {
-  runtime::Finding finding{.name = "TLS"};
+  runtime::Finding finding;
+  finding.name = "TLS";
   const auto text = read_tls_files(files);
   if (!text) {
     finding.condition = runtime::Condition::kMissing;

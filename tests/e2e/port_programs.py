@@ -49,7 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def any_method(self):
         parts = urllib.parse.urlsplit(self.path)
         query = dict(urllib.parse.parse_qsl(parts.query))
-        getattr(self, "at_" + parts.path.strip("/").split("/")[0].replace("-", "_"), self.at_echo)(query)
+        getattr(self, "at_" + parts.path.strip("/").split("/")[0].replace("-", "_").replace(".", "_"), self.at_echo)(query)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_BREW = any_method
 
@@ -70,9 +70,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"ok")
 
-    def at_html(self, query):
-        with open("/root/pages/" + os.path.basename(self.path.split("?")[0])) as page:
-            self.answer(page.read().encode(), Content_Type="text/html")
+    def at_page(self, query):
+        with open("/root/page.html", "rb") as page:
+            self.answer(page.read(), Content_Type="text/html")
+
+    def at_module_js(self, query):
+        self.answer(b'window.moduleRan = "yes"', Content_Type="text/javascript")
+
+    at_sw_js = at_module_js
 
     def at_big(self, query):
         left = int(query["bytes"])
@@ -235,7 +240,7 @@ def listens(sandbox, port):
     return eventually(lambda: sandbox.bash(f'python3 -c "{probe}"').code == 0, 30, f"a listener on {port}")
 
 
-def start_server(sandbox, port=8080, host="127.0.0.1"):
+def start_program(sandbox, port=8080, host="127.0.0.1"):
     sandbox.put("/root/server.py", SERVER.encode())
     sandbox.bash_ok(f"nohup python3 /root/server.py {port} {host} >/tmp/server.log 2>&1 &")
     if host != "::1":
@@ -326,8 +331,11 @@ class WebSocket:
         self.connection.sendall(self.frame(data, op))
 
     def receive(self):
-        """(op, data), or None at the end."""
-        head = self.file.read(2)
+        """(op, data), or None at the end, however the connection came to it."""
+        try:
+            head = self.file.read(2)
+        except ConnectionResetError:
+            return None
         if len(head) < 2:
             return None
         size = head[1] & 127

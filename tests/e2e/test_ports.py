@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from port_programs import Port, WebSocket, start_raw, start_server
+from port_programs import Port, WebSocket, start_program
 from warren_client import eventually
 
 
 @pytest.fixture
 def served(sandbox):
-    start_server(sandbox)
+    start_program(sandbox)
     return sandbox
 
 
@@ -34,7 +34,7 @@ def test_the_url_of_a_server_that_listens_on_loopback_only_works(sandbox):
 
 
 def test_servers_on_ipv6_and_on_every_address_work_too(sandbox):
-    start_server(sandbox, 8081, "0.0.0.0")
+    start_program(sandbox, 8081, "0.0.0.0")
     assert Port(sandbox, 8081).ask("GET", "/echo").status == 200
     sandbox.bash_ok("cd /root && nohup python3 -m http.server 8082 --bind ::1 >/dev/null 2>&1 &")
     port = Port(sandbox, 8082)
@@ -45,7 +45,7 @@ def test_a_port_may_be_exposed_before_anything_listens(sandbox):
     port = Port(sandbox, 8080)
     answer = port.ask("GET", "/")
     assert answer.status == 502 and "nothing listens on port 8080" in json.loads(answer.content)["error"]
-    start_server(sandbox)
+    start_program(sandbox)
     assert port.ask("GET", "/echo").status == 200
 
 
@@ -149,7 +149,7 @@ def test_ports_of_another_account_are_not_there(warren, served):
 
 def test_a_url_ends_with_its_sandbox(make_sandbox):
     sandbox = make_sandbox()
-    start_server(sandbox)
+    start_program(sandbox)
     port = Port(sandbox, 8080)
     talk = WebSocket(port)
     sandbox.destroy()
@@ -164,7 +164,7 @@ def test_forks_have_no_urls_until_asked_for(served, fork):
     own = Port(child, 8080)
     assert own.url != port.url
     assert own.ask("GET", "/echo").status == 502, "background processes are not copied"
-    start_server(child)
+    start_program(child)
     child.put("/root/whose", b"child")
     assert own.ask("GET", "/echo").status == port.ask("GET", "/echo").status == 200
 
@@ -179,15 +179,15 @@ def test_after_a_merge_the_parents_urls_lead_to_the_winner(served, fork):
     assert childs.ask("GET", "/echo").status == 404
     assert [one["port"] for one in listed(served)] == [8080]
     assert parents.ask("GET", "/echo").status == 502
-    start_server(served)
+    start_program(served)
     assert parents.ask("GET", "/echo").status == 200
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
-def test_urls_outlive_the_server_process(start_server_of_its_own, how):
-    warren = start_server_of_its_own()
+def test_urls_outlive_the_server_process(start_server, how):
+    warren = start_server()
     sandbox = warren.client.create()
-    start_server(sandbox)
+    start_program(sandbox)
     public, private = Port(sandbox, 8080), Port(sandbox, 8081, "private")
     os.kill(warren.server_pid, signal.SIGKILL if how == "killed" else signal.SIGTERM)
     warren.wait_healthy()
@@ -203,16 +203,11 @@ def test_urls_outlive_the_server_process(start_server_of_its_own, how):
     assert public.prefix.rpartition("/")[2] not in warren.log() and private.token not in warren.log()
 
 
-@pytest.fixture
-def start_server_of_its_own(request):
-    return request.getfixturevalue("start_server")
-
-
-def test_traffic_keeps_a_sandbox_and_silence_does_not(start_server_of_its_own):
-    warren = start_server_of_its_own(sandboxes={"idle_timeout_seconds": 4})
+def test_traffic_keeps_a_sandbox_and_silence_does_not(start_server):
+    warren = start_server(sandboxes={"idle_timeout_seconds": 4})
     busy, silent = warren.client.create(), warren.client.create()
     for one in (busy, silent):
-        start_server(one)
+        start_program(one)
     ports = [Port(busy, 8080), Port(silent, 8080)]
     talks = [WebSocket(port) for port in ports]
     begun = time.monotonic()
@@ -226,10 +221,10 @@ def test_traffic_keeps_a_sandbox_and_silence_does_not(start_server_of_its_own):
     assert talks[1].receive() is None
 
 
-def test_a_dead_sandbox_answers_502(start_server_of_its_own):
-    warren = start_server_of_its_own()
+def test_a_dead_sandbox_answers_502(start_server):
+    warren = start_server()
     sandbox = warren.client.create()
-    start_server(sandbox)
+    start_program(sandbox)
     port = Port(sandbox, 8080)
     talk = WebSocket(port)
     connection, response = port.open("GET", "/die")
@@ -256,7 +251,7 @@ def test_mcp_exposes_ports(client, served):
     closed = client.tool("expose_port", sandbox_id=served.id, port=8080, visibility="closed")["structuredContent"]
     assert closed == {"port": 8080, "visibility": "closed"} and listed(served) == []
     assert "port is missing" in client.tool_error("expose_port", sandbox_id=served.id)
-    assert "1 to 65535" in client.tool_error("expose_port", sandbox_id=served.id, port=0) or True
+    assert "port" in client.tool_error("expose_port", sandbox_id=served.id, port=0)
     assert "no sandbox" in client.tool_error("expose_port", sandbox_id="sbx_" + "0" * 32, port=80)
 
 
@@ -275,10 +270,10 @@ def test_the_command_line_exposes_ports(warren, client, served):
     assert warren.command("sandbox", "expose", served.id, "0").returncode == 125
 
 
-def test_by_host_name_each_port_has_an_origin_of_its_own(start_server_of_its_own):
-    warren = start_server_of_its_own(ports={"domain": "sandboxes.test"})
+def test_by_host_name_each_port_has_an_origin_of_its_own(start_server):
+    warren = start_server(ports={"domain": "sandboxes.test"})
     sandbox = warren.client.create()
-    start_server(sandbox)
+    start_program(sandbox)
     port = Port(sandbox, 8080)
     assert re.fullmatch(rf"http://8080-[0-9a-f]{{32}}\.sandboxes\.test:{warren.port}/", port.url)
     answer = port.ask("GET", "/echo?x=y")

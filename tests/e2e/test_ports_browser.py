@@ -11,7 +11,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-from port_programs import Port, start_server
+from port_programs import Port, start_program
 
 # Tries all that could reach the login, and what a page of its own needs; tells what came of each.
 PAGE = r'''<!doctype html><title>hostile</title><h1>page</h1>
@@ -90,14 +90,8 @@ def browser():
 
 
 def serve_page(sandbox, port):
-    sandbox.bash_ok("mkdir -p /root/pages")
-    sandbox.put("/root/pages/page.html", PAGE.encode())
-    start_server(sandbox, port)
-    # What the page names beside itself.
-    sandbox.bash_ok(r"""cd /root && sed -i 's|    def at_html|    def at_module_js(self, query):\n        self.answer(b"window.moduleRan = \\"yes\\"", Content_Type="text/javascript")\n\n    at_sw_js = at_module_js\n\n    def at_page(self, query):\n        with open("/root/pages/page.html") as page:\n            self.answer(page.read().encode(), Content_Type="text/html")\n\n    def at_html|; s|.replace("-", "_"), self.at_echo|.replace("-", "_").replace(".", "_"), self.at_echo|' server.py""")
-    sandbox.bash_ok(f"pkill -f 'server.py {port}'; sleep 0.2; nohup python3 /root/server.py {port} >/dev/null 2>&1 &")
-    from port_programs import listens
-    listens(sandbox, port)
+    sandbox.put("/root/page.html", PAGE.encode())
+    start_program(sandbox, port)
 
 
 def log_in(browser, server):
@@ -124,7 +118,7 @@ SECRET = ("local storage", "session storage", "indexed database", "caches", "coo
 def test_a_page_of_a_sandbox_cannot_use_a_persons_login(browser, warren, make_sandbox):
     hostile, other = make_sandbox(), make_sandbox()
     serve_page(hostile, 8080)
-    start_server(other)
+    start_program(other)
     log_in(browser, warren)
     page = Port(hostile, 8080).url
     results = visit(browser, f"{page}page?other={Port(other, 8080).prefix}/echo")

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from port_programs import Port, start_server as start_program
+from port_programs import Port, start_program
 from warren_client import Client, eventually
 from warren_server import Warren, free_port, program, templates_folder, toml
 

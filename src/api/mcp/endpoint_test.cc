@@ -263,7 +263,7 @@ TEST_F(EndpointTest, AnUnknownMethodIsAnsweredInBand) {
   const Answer answer = post(R"({"jsonrpc":"2.0","id":1,"method":"prompts/list"})");
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.parsed().at("error").at("code"), json::value(-32601));
-  EXPECT_EQ(post(call("expose_port", {})).parsed().at("error").at("code"), json::value(-32602));
+  EXPECT_EQ(post(call("no_such_tool", {})).parsed().at("error").at("code"), json::value(-32602));
 }
 
 TEST_F(EndpointTest, ABatchIsAnsweredByABatch) {

@@ -334,12 +334,31 @@ TEST_F(FaceTest, TellsWhatDiffers) {
   EXPECT_EQ(ask("GET /v1/sandboxes/" + std::string(kUnknown) + "/diff/" + child).status, 404);
 }
 
+TEST_F(FaceTest, GivesPortsUrlsAndTellsThemOnce) {
+  const std::string ports = "/v1/sandboxes/" + make() + "/ports";
+  const auto open = ask("POST " + ports, R"({"port":8080})");
+  ASSERT_EQ(open.status, 201) << open.body;
+  const auto told = json::parse(open.body).as_object();
+  EXPECT_EQ(told.at("url"), json::value("http://127.0.0.1/p/" + std::string(32, 'a') + "/"));
+  EXPECT_EQ(told.at("visibility"), json::value("public"));
+  EXPECT_FALSE(told.contains("token"));
+  EXPECT_THAT(open.head, HasSubstr("Cache-Control: no-store"));
+  const auto closed = ask("POST " + ports, R"({"port":81,"visibility":"private"})");
+  EXPECT_EQ(json::parse(closed.body).at("token"), json::value("wpt_secret"));
+  const auto list = ask("GET " + ports).body;
+  EXPECT_EQ(json::parse(list).at("ports").as_array().size(), 2U);
+  EXPECT_EQ(list.find("url"), std::string::npos);
+  for (const auto* body : {"{}", "", R"({"port":0})", R"({"port":65536})", R"({"port":1,"visibility":"some"})"})
+    EXPECT_EQ(ask("POST " + ports, body).status, 400) << body;
+  EXPECT_EQ(ask("DELETE " + ports + "/x").status, 400);
+  EXPECT_EQ(ask("DELETE " + ports + "/8080").status, 204);
+  EXPECT_EQ(ask("DELETE " + ports + "/8080").status, 404);
+}
+
 TEST_F(FaceTest, SaysWhatItDoesNotOffer) {
-  for (const auto* line : {"PUT /v1/sandboxes/x/egress", "POST /v1/sandboxes/x/ports"}) {
-    const auto answer = ask(line);
-    EXPECT_EQ(answer.status, 404);
-    EXPECT_THAT(error_of(answer), HasSubstr("is not offered by this version"));
-  }
+  const auto answer = ask("PUT /v1/sandboxes/x/egress");
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_THAT(error_of(answer), HasSubstr("is not offered by this version"));
   EXPECT_THAT(error_of(ask("GET /v1/nonsense")), HasSubstr("no such route"));
   const auto wrong_method = ask("PATCH /v1/sandboxes");
   EXPECT_EQ(wrong_method.status, 405);

@@ -158,40 +158,49 @@ Task<void> send(http::ResponseWriter& writer, http::Response response) {
   (void)co_await writer.send(std::move(response));
 }
 
-Task<void> serve(std::shared_ptr<Proxy> proxy, Wanted wanted, http::Request& request,
-                 http::ResponseWriter& writer) {
+// What is answered without the program; nothing if the program is to be asked.
+std::optional<http::Response> own_answer(const Wanted& wanted, const http::Request& request,
+                                         const Result<service::PortRoute>& route) {
   if (request.method == "CONNECT" || request.method == "TRACE")
-    co_return co_await send(writer, refusal(501, "ports do not take this method", wanted));
-  const auto route = proxy->ports.route(wanted.url_token);
+    return refusal(501, "ports do not take this method", wanted);
   if (!route) {
     const int status = route.error().kind() == ErrorKind::kNotFound ? 404 : 503;
-    co_return co_await send(writer, refusal(status, told(route.error()), wanted));
+    return refusal(status, told(route.error()), wanted);
   }
-  if (wanted.place && is_preflight(request)) co_return co_await send(writer, preflight_answer(request));
+  if (wanted.place && is_preflight(request)) return preflight_answer(request);
   const Access access = access_to(*route, request);
   if (access == Access::kRefused)
-    co_return co_await send(
-        writer,
-        refusal(401,
-                fmt::format("this port is private: send its token in the header {}, or open its URL with "
-                            "?{}=TOKEN once in a browser",
-                            kPortTokenHeader, kPortTokenName),
-                wanted));
+    return refusal(401,
+                   fmt::format("this port is private: send its token in the header {}, or open its URL with "
+                               "?{}=TOKEN once in a browser",
+                               kPortTokenHeader, kPortTokenName),
+                   wanted);
   const bool navigates =
       (request.method == "GET" || request.method == "HEAD") && !request.headers.get("Upgrade");
-  if (access == Access::kGrantedByQuery && navigates)
-    co_return co_await send(writer, remember_token(request, wanted));
+  if (access == Access::kGrantedByQuery && navigates) return remember_token(request, wanted);
+  return std::nullopt;
+}
+
+Task<void> serve(std::shared_ptr<Proxy> proxy, Wanted wanted, http::Request& request,
+                 http::ResponseWriter& writer) {
+  const auto route = proxy->ports.route(wanted.url_token);
+  auto answer = own_answer(wanted, request, route);
+  if (answer) co_return co_await send(writer, std::move(*answer));
 
   const auto withdrawal = std::make_shared<Withdrawal>();
   writer.on_disconnect([withdrawal] { withdrawal->withdraw(); });
-  auto connection = co_await withdrawal->answer_of(proxy->ports.connect(*route));
+  auto connecting = proxy->ports.connect(*route);
+  auto connection = co_await withdrawal->answer_of(std::move(connecting));
   writer.on_disconnect({});
-  if (!connection)
-    co_return co_await send(writer,
-                            refusal(status_of_connect(connection.error()), told(connection.error()), wanted));
+  if (!connection) {
+    auto refused = refusal(status_of_connect(connection.error()), told(connection.error()), wanted);
+    co_return co_await send(writer, std::move(refused));
+  }
   std::string cookies = cookies_for_program(request, wanted);
-  request.headers.set("Cookie", cookies);
-  if (cookies.empty()) request.headers.remove("Cookie");
+  if (cookies.empty())
+    request.headers.remove("Cookie");
+  else
+    request.headers.set("Cookie", std::move(cookies));
   http::ForwardTo to = forwarding(*proxy, wanted);
   const auto program = std::make_shared<ProgramConnection>(std::move(*connection));
   co_await http::forward(request, writer, program, std::move(to));

@@ -16,6 +16,7 @@ import base64, hashlib, http.server, json, os, socket, socketserver, struct, sys
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def log_message(self, *args):
         pass

@@ -137,7 +137,7 @@ def asked(straight, through, method, path, body=None, headers=None):
     ("PUT", "/dav/large", b"l" * (9 << 20), {}),
     ("GET", "/../../etc/passwd", None, {}),
     ("BREW", "/", None, {}),
-])
+], ids=lambda value: f"{len(value)} bytes" if isinstance(value, bytes) else None)
 def test_nginx_answers_the_same_through_a_port(straight, through, method, path, body, headers):
     try:
         one, other = asked(straight, through, method, path, body, headers)
@@ -149,6 +149,8 @@ def test_nginx_answers_the_same_through_a_port(straight, through, method, path, 
     if "multipart/byteranges" not in (one.headers["Content-Type"] or ""):
         assert one.content == other.content
         kept = [{name.lower(): value for name, value in answer.headers.items() if name.lower() not in OWN} for answer in (one, other)]
+        # nginx names itself by its own address in it; the next test looks at that.
+        assert (kept[0].pop("location", None) is None) == (kept[1].pop("location", None) is None)
         assert kept[0] == kept[1]
     else:
         assert len(one.content) == len(other.content)

@@ -1,8 +1,12 @@
 // What passes between a client and a program, without either of them.
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <utility>
+
 #include "api/port_urls.h"
 #include "api/ports/cookies.h"
+#include "api/ports/redirects.h"
 #include "api/ports/secrets.h"
 #include "api/ports/shared_origin.h"
 #include "base/base64.h"
@@ -13,7 +17,6 @@ namespace {
 Place place() {
   Place place;
   place.prefix = "/p/abc";
-  place.host = "warren.test:7070";
   place.cookie_mark = "wp-1-";
   return place;
 }
@@ -42,15 +45,26 @@ TEST(SharedOrigin, LetsNoProgramSpeakForAllThatIsServedThere) {
   EXPECT_EQ(fitted("Content-Type", "text/html"), "text/html");
 }
 
-TEST(SharedOrigin, KeepsRedirectsWhereTheyBelong) {
-  EXPECT_EQ(fitted("Location", "/login?next=/"), "/p/abc/login?next=/");
-  EXPECT_EQ(fitted("Location", "http://warren.test:7070/login"), "/p/abc/login");
-  EXPECT_EQ(fitted("Location", "http://WARREN.test:7070"), "/p/abc/");
-  EXPECT_EQ(fitted("Location", "https://elsewhere.test/login"), "https://elsewhere.test/login");
-  EXPECT_EQ(fitted("Location", "//elsewhere.test/login"), "//elsewhere.test/login");
-  EXPECT_EQ(fitted("Location", "next"), "next");
-  EXPECT_EQ(fitted("Location", "/p/abc/there"), "/p/abc/there");
-  EXPECT_EQ(fitted("Location", "/v1/sandboxes"), "/p/abc/v1/sandboxes");
+TEST(Redirects, StayWhereTheyBelong) {
+  const Site shared{.host = "warren.test:7070", .prefix = "/p/abc", .port = 8080};
+  for (const auto& [said, told] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"/login?next=/", "/p/abc/login?next=/"},
+           {"http://warren.test:7070/login", "/p/abc/login"},
+           {"http://WARREN.test:7070", "/p/abc/"},
+           {"http://localhost:8080/x", "/p/abc/x"},
+           {"http://127.0.0.1:8080?x", "/p/abc/?x"},
+           {"http://warren.test:8080/x", "/p/abc/x"},
+           {"https://elsewhere.test/login", "https://elsewhere.test/login"},
+           {"http://warren.test:9090/x", "http://warren.test:9090/x"},
+           {"//elsewhere.test/login", "//elsewhere.test/login"},
+           {"next", "next"},
+           {"/p/abc/there", "/p/abc/there"},
+           {"/v1/sandboxes", "/p/abc/v1/sandboxes"}})
+    EXPECT_EQ(redirected(said, shared), told);
+  const Site own{.host = "8080-1.sandboxes.test", .prefix = {}, .port = 8080};
+  EXPECT_EQ(redirected("http://8080-1.sandboxes.test:8080/x", own), "/x");
+  EXPECT_EQ(redirected("http://localhost:8080//elsewhere.test", own), "/.//elsewhere.test");
+  EXPECT_EQ(redirected("/x", own), "/x");
 }
 
 TEST(SharedOrigin, KeepsCookiesToTheirPath) {

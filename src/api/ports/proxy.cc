@@ -10,6 +10,7 @@
 
 #include "api/failure.h"
 #include "api/ports/cookies.h"
+#include "api/ports/redirects.h"
 #include "api/ports/secrets.h"
 #include "api/ports/shared_origin.h"
 #include "api/withdrawal.h"
@@ -136,7 +137,7 @@ std::string cookies_for_program(const http::Request& request, const Wanted& want
   return cookies;
 }
 
-http::ForwardTo forwarding(const Proxy& proxy, const Wanted& wanted) {
+http::ForwardTo forwarding(const Proxy& proxy, const Wanted& wanted, Site site) {
   http::ForwardTo to;
   to.target = without_token(wanted.target);
   to.answer_limit = proxy.settings.answer_limit;
@@ -144,11 +145,15 @@ http::ForwardTo forwarding(const Proxy& proxy, const Wanted& wanted) {
   to.withhold = [](std::string_view name, std::string_view value) {
     return same_field_name(name, kPortTokenHeader) || has_warren_key(value);
   };
-  to.dress_answer = [place = wanted.place](http::Headers& headers, int) {
-    if (place) return fit_answer(headers, *place);
+  to.dress_answer = [place = wanted.place, site = std::move(site)](http::Headers& headers, int) {
     http::Headers own;
-    for (const auto& [name, value] : headers.fields())
-      own.add(name, same_field_name(name, "Set-Cookie") ? cookie_of_host(value) : value);
+    for (const auto& [name, value] : headers.fields()) {
+      if (same_field_name(name, "Location"))
+        own.add(name, redirected(value, site));
+      else
+        own.add(name, same_field_name(name, "Set-Cookie") ? cookie_of_host(value) : value);
+    }
+    if (place) fit_answer(own, *place);
     headers = std::move(own);
   };
   return to;
@@ -201,7 +206,10 @@ Task<void> serve(std::shared_ptr<Proxy> proxy, Wanted wanted, http::Request& req
     request.headers.remove("Cookie");
   else
     request.headers.set("Cookie", std::move(cookies));
-  http::ForwardTo to = forwarding(*proxy, wanted);
+  Site site{.host = std::string(request.headers.get("Host").value_or("")),
+            .prefix = wanted.place ? wanted.place->prefix : std::string(),
+            .port = route->port};
+  http::ForwardTo to = forwarding(*proxy, wanted, std::move(site));
   const auto program = std::make_shared<ProgramConnection>(std::move(*connection));
   co_await http::forward(request, writer, program, std::move(to));
 }

@@ -33,27 +33,10 @@ bool speaks_for_origin(std::string_view name) {
                              [&](std::string_view each) { return same_field_name(each, name); });
 }
 
-// Where a redirect within the program's own site leads, seen from outside.
-std::string relocated(std::string_view location, const Place& place) {
-  for (const std::string_view scheme : {"http://", "https://", "//"}) {
-    if (!location.starts_with(scheme)) continue;
-    const std::string_view rest = location.substr(scheme.size());
-    const std::string_view host = rest.substr(0, rest.find_first_of("/?#"));
-    if (!same_field_name(host, place.host)) return std::string(location);
-    location = rest.substr(host.size());
-    if (!location.starts_with('/')) return fmt::format("{}/{}", place.prefix, location);
-    break;
-  }
-  if (!location.starts_with('/') || location.starts_with("//") || location.starts_with(place.prefix + "/"))
-    return std::string(location);
-  return place.prefix + std::string(location);
-}
-
 }  // namespace
 
 Place make_place(const http::Request& request, std::string_view url_token) {
   return {.prefix = fmt::format("/p/{}", url_token),
-          .host = std::string(request.headers.get("Host").value_or("")),
           .cookie_mark = fmt::format("wp-{}-", sha256_hex(url_token).substr(0, 12)),
           .opaque_origin = request.headers.get("Origin") == "null"};
 }
@@ -65,8 +48,6 @@ void fit_answer(http::Headers& headers, const Place& place) {
     if (same_field_name(name, "Set-Cookie")) {
       if (auto cookie = cookie_below(value, place.prefix, place.cookie_mark); !cookie.empty())
         fitted.add(name, std::move(cookie));
-    } else if (same_field_name(name, "Location")) {
-      fitted.add(name, relocated(value, place));
     } else {
       fitted.add(name, value);
     }

@@ -13,7 +13,6 @@ namespace warren::api::ports {
 // Where a port is, on the shared origin.
 struct Place {
   std::string prefix;          // "/p/TOKEN"
-  std::string host;            // as the client has it, "warren.example.com:7070"
   std::string cookie_mark;     // begins the names of its cookies
   bool opaque_origin = false;  // the request comes from a page in an origin of its own
 };

@@ -317,6 +317,7 @@ TEST_F(RepositoryTest, AnAccountGoesOnlyWhenNothingIsItsOwn) {
 
 // What the first version of the tables looked like.
 TEST_F(RepositoryTest, AccountsThatHadNoNamesGetThem) {
+  ASSERT_TRUE(database_->run("DROP TABLE ports"));
   ASSERT_TRUE(database_->run("DROP INDEX account_names"));
   ASSERT_TRUE(database_->run("DROP INDEX sandboxes_of_account"));
   ASSERT_TRUE(database_->run("ALTER TABLE accounts DROP COLUMN name"));

@@ -190,10 +190,9 @@ Task<void> carry(std::shared_ptr<Link> link) {
 
 Task<void> connect_port(Executor executor, std::shared_ptr<Stream> stream, json::object object) {
   Request request(std::move(object));
-  const auto number = request.number("port", 65535);
-  if (!number || *number == 0) request.refuse("\"port\" must be a number from 1 to 65535");
+  const auto port = static_cast<std::uint16_t>(request.number("port", 65535).value_or(0));
+  if (port == 0) request.refuse("\"port\" must be a number from 1 to 65535");
   if (auto valid = request.finish(); !valid) co_return stream->close(valid.error());
-  const auto port = static_cast<std::uint16_t>(*number);
 
   auto link = std::make_shared<Link>(executor, stream);
   stream->on_cancel = [link] {

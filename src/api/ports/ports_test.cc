@@ -21,7 +21,7 @@ Place place() {
   return place;
 }
 
-std::string fitted(std::string name, std::string value) {
+std::string fitted(const std::string& name, std::string value) {
   http::Headers headers;
   headers.add(name, std::move(value));
   fit_answer(headers, place());

@@ -133,7 +133,11 @@ class Exchange {
  private:
   Task<void> answer() {
     auto head = co_await read_answer_head();
-    if (client_gone_) co_return;
+    if (client_gone_) {
+      // Nobody hears it; every request has an answer.
+      Error gone(ErrorKind::kCancelled, "the client went away");
+      co_return co_await refuse(std::move(gone), 502);
+    }
     if (!head) {
       const auto& of_client = upload_->client_error;
       Error error = of_client ? *of_client : std::move(head).error();

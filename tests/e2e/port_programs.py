@@ -203,10 +203,11 @@ Server((sys.argv[2] if len(sys.argv) > 2 else "127.0.0.1", int(sys.argv[1])), Ha
 
 # Says the same bytes to whoever has sent a head, whatever it asked for; notes what it was sent.
 RAW = r'''
-import base64, socket, sys, threading
+import socket, sys, threading
 listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-answer = base64.b64decode(sys.argv[2])
-then = sys.argv[3]
+with open("/root/answer-" + sys.argv[1], "rb") as file:
+    answer = file.read()
+then = sys.argv[2]
 
 def serve(one):
     heard = b""
@@ -215,7 +216,10 @@ def serve(one):
         if not piece:
             break
         heard += piece
-    one.sendall(answer)
+    try:
+        one.sendall(answer)
+    except OSError:
+        return
     if then == "close":
         one.close()
         return
@@ -252,8 +256,8 @@ def start_program(sandbox, port=8080, host="127.0.0.1"):
 def start_raw(sandbox, port, answer, then="close"):
     """`then`: "close" the connection after the answer, or "hold" it."""
     sandbox.put("/root/raw.py", RAW.encode())
-    encoded = base64.b64encode(answer).decode()
-    sandbox.bash_ok(f"nohup python3 /root/raw.py {port} '{encoded}' {then} >/dev/null 2>&1 &")
+    sandbox.put(f"/root/answer-{port}", answer)
+    sandbox.bash_ok(f"nohup python3 /root/raw.py {port} {then} >/dev/null 2>&1 &")
     listens(sandbox, port)
 
 

@@ -204,14 +204,13 @@ def test_on_the_shared_origin_pages_are_shut_in(port):
     ("a signed chunk", "Transfer-Encoding: chunked\r\n", b"+5\r\nhello\r\n0\r\n\r\n"),
     ("a chunk too short", "Transfer-Encoding: chunked\r\n", b"9\r\nhello\r\n0\r\n\r\n"),
     ("two hosts", "Host: other\r\n", b""),
-])
+], ids=lambda value: value if isinstance(value, str) and value.isprintable() else "")
 def test_what_would_smuggle_a_request_past_us_is_refused(served, port, name, fields, body):
     connection = port.raw(20)
     connection.sendall(port.head("/echo?outer", "POST", fields) + body + port.head("/echo?smuggled", fields="X-Mark: smuggled\r\n"))
-    connection.shutdown(socket.SHUT_WR)
     heard = hear_all(connection)
-    assert b"smuggled" not in heard and heard.count(b"HTTP/1.1 ") <= 1, heard
-    assert not heard or heard.split()[1] in (b"400", b"501"), heard
+    assert b"smuggled" not in heard and heard.count(b"HTTP/1.1 ") == 1, heard
+    assert heard.split()[1] in (b"400", b"501"), heard
 
 
 def test_the_head_that_arrives_is_made_anew(served):
@@ -233,7 +232,7 @@ def test_the_head_that_arrives_is_made_anew(served):
 
 # Smuggling, towards the client; and other nonsense.
 
-@pytest.mark.parametrize("name,answer", [
+NONSENSE = [
     ("no HTTP", b"SSH-2.0-OpenSSH_9.2\r\n"),
     ("bytes", os.urandom(64).replace(b"H", b"x") + b"\r\n\r\n"),
     ("nothing", b""),
@@ -250,9 +249,13 @@ def test_the_head_that_arrives_is_made_anew(served):
     ("an upgrade that nobody wanted", b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nstuff"),
     ("nothing but 1xx", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100),
     ("an endless head", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000),
-])
-def test_an_answer_that_is_none_is_502(served, name, answer):
-    number = 9200 + abs(hash(name)) % 500
+]
+
+
+@pytest.mark.parametrize("number", range(len(NONSENSE)), ids=[name for name, _ in NONSENSE])
+def test_an_answer_that_is_none_is_502(served, number):
+    answer = NONSENSE[number][1]
+    number += 9200
     start_raw(served, number, answer)
     result = Port(served, number).ask("GET", "/", wait=20)
     assert result.status == 502 and json.loads(result.content)["error"]
@@ -274,7 +277,8 @@ def test_what_follows_an_answer_is_nobodys(served):
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
                                     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf",
-                                    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nxyz\r\n"])
+                                    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nxyz\r\n"],
+                         ids=["a length", "a chunk", "a broken chunk"])
 def test_an_answer_that_breaks_off_is_no_whole_one(served, answer):
     number = 9710 + len(answer) % 50
     start_raw(served, number, answer)

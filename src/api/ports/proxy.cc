@@ -198,7 +198,10 @@ Task<void> serve(std::shared_ptr<Proxy> proxy, Wanted wanted, http::Request& req
   auto connection = co_await withdrawal->answer_of(std::move(connecting));
   writer.on_disconnect({});
   if (!connection) {
-    auto refused = refusal(status_of_connect(connection.error()), told(connection.error()), wanted);
+    // What ended because nobody waits for it any more is no failure of ours.
+    const Error gone(ErrorKind::kCancelled, "the client went away");
+    const Error& why = withdrawal->withdrawn() ? gone : connection.error();
+    auto refused = refusal(status_of_connect(why), told(why), wanted);
     co_return co_await send(writer, std::move(refused));
   }
   std::string cookies = cookies_for_program(request, wanted);

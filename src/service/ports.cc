@@ -187,6 +187,7 @@ class LivePorts final : public Ports {
     auto rows = lifecycle_->port_rows().of_sandbox(id);
     if (!rows) return fail(std::move(rows).error());
     std::vector<PortInfo> ports;
+    ports.reserve(rows->size());
     for (const store::PortRecord& row : *rows)
       ports.push_back({.port = row.port,
                        .visibility = row.access_digest ? Visibility::kPrivate : Visibility::kPublic,

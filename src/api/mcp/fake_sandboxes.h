@@ -34,6 +34,7 @@ class FakePorts : public service::Ports {
   }
   Result<std::vector<service::PortInfo>> list(const service::Caller&, std::string_view) const override {
     std::vector<service::PortInfo> all;
+    all.reserve(open.size());
     for (const auto& [port, info] : open) all.push_back(info);
     return all;
   }

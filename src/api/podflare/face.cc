@@ -94,7 +94,7 @@ Result<std::string> path_parameter(const http::Request& request) {
 
 void add_routes(http::Router& router, Authenticate authenticate, service::Sandboxes& sandboxes,
                 Settings settings) {
-  auto face = std::make_shared<Face>(Face{std::move(authenticate), sandboxes, settings, {}});
+  auto face = std::make_shared<Face>(Face{std::move(authenticate), sandboxes, std::move(settings), {}});
 
   router.set_fallback("/v1", [](const http::Request& request, int status, const std::string& detail) {
     if (status == 404)

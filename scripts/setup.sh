@@ -63,7 +63,7 @@ done
 
 if [ -n "$missing" ]; then
   say "installing:$missing"
-  install() {
+  install_missing() {
     # shellcheck disable=SC2086
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Use-Pty=0 -o APT::Get::Show-Upgraded=0 \
       -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing
@@ -77,12 +77,25 @@ if [ -n "$missing" ]; then
       "Is the network there, and are the sources in /etc/apt right? Then run this again."
   }
   [ -n "$fresh" ] || update
-  if ! install; then
+  # No service of what is installed is to start for us, see invoke-rc.d(8).
+  policy=/usr/sbin/policy-rc.d
+  ours=
+  if [ ! -e "$policy" ]; then
+    ours=yes
+    trap 'as_root rm -f "$policy"' EXIT
+    trap 'exit 130' INT TERM HUP
+    printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$policy"
+  fi
+  if ! install_missing; then
     [ -z "$fresh" ] || update
     # shellcheck disable=SC1091
-    install || die "apt-get could not install:$missing" \
+    install_missing || die "apt-get could not install:$missing" \
       "What it said stands above. Warren needs Debian 12 (bookworm); this is: $(. /etc/os-release && echo "$PRETTY_NAME")." \
       "If dpkg was interrupted: dpkg --configure -a. Then run this again."
+  fi
+  if [ -n "$ours" ]; then
+    as_root rm -f "$policy"
+    trap - EXIT INT TERM HUP
   fi
 fi
 

@@ -13,6 +13,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from port_programs import Port, start_program
 
+pytestmark = pytest.mark.alone  # a browser wants the processors for itself
+
 # Tries all that could reach the login, and what a page of its own needs; tells what came of each.
 PAGE = r'''<!doctype html><title>hostile</title><h1>page</h1>
 <script type="module" src="module.js"></script>

@@ -97,7 +97,7 @@ Finding judge_firewalls(std::string_view chains) {
     has_firewalld = has_firewalld || table.ends_with("firewalld");
     if (line.find("hook forward") != std::string_view::npos &&
         line.find("policy drop") != std::string_view::npos)
-      dropping = table + " " + chain;
+      dropping = fmt::format("{} {}", table, chain);
   }
   if (has_firewalld)
     return warn(kFirewall,

@@ -212,12 +212,12 @@ class LivePorts final : public Ports {
     auto found = lifecycle_->port_rows().find(sha256_hex(url_token));
     if (!found) return fail(std::move(found).error());
     // The row of a sandbox that has just been destroyed may be there a moment longer.
-    if (!*found || !lifecycle_->find_any((*found)->sandbox_id))
+    const auto& row = *found;
+    if (!row || !lifecycle_->find_any(row->sandbox_id))
       return fail(
           ErrorKind::kNotFound,
           "nothing is here: this URL was never given, has been closed or replaced, or its sandbox is gone");
-    return PortRoute{
-        .sandbox_id = (*found)->sandbox_id, .port = (*found)->port, .access_digest = (*found)->access_digest};
+    return PortRoute{.sandbox_id = row->sandbox_id, .port = row->port, .access_digest = row->access_digest};
   }
 
   Task<Result<std::shared_ptr<PortConnection>>> connect(PortRoute route) override {

@@ -120,7 +120,7 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent,
       for (const auto& child : std::span(children).subspan(1))
         asio::co_spawn(executor_, finish(child, from), asio::detached);
       for (const auto& child : children) co_await child->done.wait(Clock::time_point::max());
-      if (from->cause) outcome = fail(*from->cause);
+      if (const auto& cause = from->cause) outcome = fail(*cause);
     } else {
       outcome = fail(std::move(copied.error()));
     }
@@ -233,7 +233,7 @@ Task<Result<void>> NamespaceDriver::make_from(std::shared_ptr<ForkChild> child,
   auto furnishing = furnish(sandbox, pool_->path_of(sandbox->machine));
   auto furnished = co_await std::move(furnishing);
   if (!furnished) co_return furnished;
-  if (from->cause) co_return fail(*from->cause);
+  if (const auto& cause = from->cause) co_return fail(*cause);
   co_return runners_->settle(sandbox, **aboard, from->point);
 }
 

@@ -48,7 +48,7 @@ void NamespaceDriver::prepare_network(Sandbox& sandbox) {
 }
 
 Result<void> NamespaceDriver::open_network(Sandbox& sandbox) {
-  if (!sandbox.has_network) {
+  if (!sandbox.has_network || !sandbox.slot) {
     if (sandbox.egress.mode == EgressMode::kNone) return {};
     return fail(ErrorKind::kUnavailable, "the sandbox has ended, or reaches no network");
   }
@@ -72,7 +72,7 @@ Result<EgressReport> NamespaceDriver::egress(const std::string& id) {
   const auto found = find(id);
   if (!found) return fail(found.error());
   const Sandbox& sandbox = **found;
-  if (sandbox.has_network) return router_->report(*sandbox.slot);
+  if (sandbox.has_network && sandbox.slot) return router_->report(*sandbox.slot);
   return EgressReport{.policy = sandbox.egress, .refused = {}, .latest = {}};
 }
 

@@ -60,7 +60,7 @@ for (const name of ['create_sandbox', 'run_python', 'run_bash', 'upload', 'downl
   assert.equal(good(await one.call('destroy_sandbox', { sandbox_id })).destroyed, true);
 }
 
-await assert.rejects(() => one.call('expose_port', { n: 2 }), (error) => Number(error.code) === -32602);
+await assert.rejects(() => one.call('no_such_tool', { n: 2 }), (error) => Number(error.code) === -32602);
 
 if (asked.transport === 'stdio') {
   // A sandbox of one's own, made when it is first needed.

@@ -19,14 +19,12 @@ constexpr const char* kPublic = "203.0.113.10";
 class SandboxNetwork : public testing::NamespaceFixture {
  protected:
   static void SetUpTestSuite() {
-    NamespaceFixture::SetUpTestSuite();
-    driver_.reset();
+    prepare();
     net_ = std::make_unique<InternetUnderTest>();
     auto wanted = options();
     wanted.egress.emplace();
-    auto driver = NamespaceDriver::open(context_->get_executor(), std::move(wanted));
-    ASSERT_TRUE(driver) << driver.error().message();
-    driver_ = std::move(*driver);
+    open_driver(std::move(wanted));
+    ASSERT_TRUE(driver_);
     ASSERT_TRUE(driver_->router()) << driver_->capabilities().no_network;
   }
   static void TearDownTestSuite() {

@@ -68,6 +68,11 @@ SandboxSpec NamespaceFixture::spec() {
 }
 
 void NamespaceFixture::SetUpTestSuite() {
+  prepare();
+  if (context_) open_driver(options());
+}
+
+void NamespaceFixture::prepare() {
   ASSERT_EQ(::geteuid(), 0U) << "these tests make real sandboxes and need root";
   home_ = std::filesystem::temp_directory_path() / ("warren-test-" + random_hex(6));
   std::filesystem::create_directories(home_);
@@ -79,7 +84,10 @@ void NamespaceFixture::SetUpTestSuite() {
   context_ = std::make_unique<boost::asio::io_context>(1);
   // Brings up what the event loop opens once and keeps, so that tests can compare descriptors.
   const boost::asio::steady_timer first(*context_);
-  auto driver = NamespaceDriver::open(context_->get_executor(), options());
+}
+
+void NamespaceFixture::open_driver(NamespaceOptions options) {
+  auto driver = NamespaceDriver::open(context_->get_executor(), std::move(options));
   ASSERT_TRUE(driver) << driver.error().message();
   driver_ = std::move(*driver);
 }

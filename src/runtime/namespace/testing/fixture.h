@@ -26,6 +26,11 @@ class NamespaceFixture : public ::testing::Test {
   static void SetUpTestSuite();
   static void TearDownTestSuite();
 
+  // The two steps of SetUpTestSuite(), for suites whose driver is made in another way: a suite
+  // has one driver, whose tasks end with the event loop.
+  static void prepare();
+  static void open_driver(NamespaceOptions options);
+
   void SetUp() override;
   void TearDown() override;
 

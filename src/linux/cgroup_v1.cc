@@ -83,6 +83,11 @@ class V1 final : public Cgroups {
     return files;
   }
 
+  Result<void> ease_freezing(const std::string& group) override {
+    WARREN_TRY(make_folders(mounts_.folders.at("freezer"), group));
+    return write_text(folder("freezer", group) + "/freezer.state", "FROZEN");
+  }
+
   Result<bool> try_freeze(const std::string& group) override {
     const std::string state = folder("freezer", group) + "/freezer.state";
     // Written again each time: the kernel freezes what has been forked since.

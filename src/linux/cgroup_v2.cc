@@ -92,6 +92,8 @@ class V2 final : public Cgroups {
     return files;
   }
 
+  Result<void> ease_freezing(const std::string& /*group*/) override { return {}; }
+
   Result<bool> try_freeze(const std::string& group) override {
     WARREN_TRY(write_text(inside(group) + "/cgroup.freeze", "1"));
     const auto events = read_text(inside(group) + "/cgroup.events");

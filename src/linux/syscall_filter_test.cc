@@ -28,18 +28,20 @@
 namespace warren::linux_ {
 namespace {
 
-// Runs `body` in a child under the filter and returns what it returned (below 200).
-int under(const Result<SeccompFilter>& filter, const std::function<int()>& body) {
-  EXPECT_TRUE(filter) << filter.error().message();
+// Runs `body` in a child and returns what it returned (below 200).
+int in_child(const std::function<int()>& body) {
   const pid_t pid = ::fork();
-  if (pid == 0) {
-    if (!filter->install()) ::_exit(254);
-    ::_exit(body());
-  }
+  if (pid == 0) ::_exit(body());
   int status = 0;
   ::waitpid(pid, &status, 0);
   EXPECT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+// The same under the filter.
+int under(const Result<SeccompFilter>& filter, const std::function<int()>& body) {
+  EXPECT_TRUE(filter) << filter.error().message();
+  return in_child([&] { return filter->install() ? body() : 254; });
 }
 
 // The errno of a raw call under the sandbox's filter; 0 if it succeeded.
@@ -120,14 +122,16 @@ TEST(SandboxFilter, AnswersUnknownCallsLikeAnOldKernel) {
 
 #ifdef __x86_64__
 TEST(SandboxFilter, RefusesThe32BitDoor) {
-  EXPECT_EQ(under(SeccompFilter::for_sandbox(),
-                  [] {
-                    long answer = 0;
-                    constexpr long kGetpid32 = 20;
-                    asm volatile("int $0x80" : "=a"(answer) : "a"(kGetpid32) : "memory");
-                    return static_cast<int>(-answer);
-                  }),
-            ENOSYS);
+  // Some virtual machines have no such door, and the processor refuses it.
+  constexpr int kNoDoor = 199;
+  const auto knock = [] {
+    ::signal(SIGSEGV, [](int) { ::_exit(kNoDoor); });
+    long answer = 0;
+    constexpr long kGetpid32 = 20;
+    asm volatile("int $0x80" : "=a"(answer) : "a"(kGetpid32) : "memory");
+    return answer > 0 ? 0 : static_cast<int>(-answer);
+  };
+  EXPECT_EQ(under(SeccompFilter::for_sandbox(), knock), in_child(knock) == kNoDoor ? kNoDoor : ENOSYS);
 }
 #endif
 

@@ -31,6 +31,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kRememberedIds = 65536;
 // Of each account: what the making of copies is charged to. No sandbox's id.
 constexpr std::string_view kForks = "forks";
+// The one that stays frozen, see linux_::Cgroups::ease_freezing(). No account has such a name.
+constexpr std::string_view kFrozen = ".frozen";
 // Longer than a try to warm a template takes, and how long after one that failed the next
 // may come.
 constexpr Seconds kWarming{120};
@@ -124,7 +126,8 @@ Result<void> NamespaceDriver::clean_up_earlier() {
   const auto left = pool_->uppers();
   for (const auto& upper : left) WARREN_TRY(pool_->remove(upper));
   if (!left.empty()) log::info("removed {} uppers that an earlier runtime left", left.size());
-  return cgroups_->make(instance_);
+  WARREN_TRY(cgroups_->make(instance_));
+  return cgroups_->ease_freezing(fmt::format("{}/{}", instance_, kFrozen));
 }
 
 Capabilities NamespaceDriver::capabilities() const {
@@ -499,6 +502,7 @@ void NamespaceDriver::tend() {
   pool_->tend();
   // Accounts that have no sandbox any more.
   for (const auto& account : cgroups_->children(instance_)) {
+    if (account == kFrozen) continue;
     const std::string group = instance_ + "/" + account;
     const auto below = cgroups_->children(group);
     if (below.size() > 1 || (below.size() == 1 && below.front() != kForks)) continue;

@@ -21,7 +21,7 @@
 #include "runtime/namespace/sandbox.h"
 #include "runtime/namespace/start.h"
 #include "runtime/namespace/tear_down.h"
-#include "runtime/namespace/twin/keeper.h"
+#include "runtime/namespace/twin/twin_fork.h"
 
 namespace warren::runtime {
 namespace {
@@ -40,24 +40,16 @@ struct NamespaceDriver::Copied {
   std::vector<std::shared_ptr<UpperCopy>> uppers;  // of each child
   // Those of them that are copied from the parent's own, which stands still meanwhile.
   std::array<std::shared_ptr<UpperCopy>, 2> of_the_parent;
-  ForkPoint parent;            // where its session stands
-  ForkPoint point;             // the same of the copy
-  pid_t keeper = -1;           // of the copy, until the last child takes it
-  std::size_t wanted = 0;      // children that still want a keeper
-  std::optional<Error> cause;  // why one of them could not be made: the others are not wanted then
+  ForkPoint point;                   // where its session stands
+  std::optional<MemoryCopy> memory;  // its session's, until the last child takes it
+  std::size_t wanted = 0;            // children that still want theirs
+  std::optional<Error> cause;        // why one of them could not be made: the others are not wanted then
 
-  Copied() = default;
-  Copied(const Copied&) = delete;
-  Copied& operator=(const Copied&) = delete;
-  ~Copied() {
-    if (keeper > 0) end_held(keeper);
-  }
-
-  // One for a child, as good as the copy's own.
-  Result<pid_t> take_keeper() {
-    if (--wanted == 0) return std::exchange(keeper, -1);
+  // One for a child.
+  Result<MemoryCopy> take_memory() {
+    if (--wanted == 0) return *std::exchange(memory, std::nullopt);
     const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
-    return copy_memory(point, {}, limit);
+    return memory->again(limit);
   }
 };
 
@@ -162,7 +154,7 @@ Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(
   auto halted = co_await runners_->halt(parent);
   if (!halted) co_return fail(std::move(halted.error()));
   auto copied = std::make_shared<Copied>();
-  copied->parent = std::move(*halted);
+  copied->point = std::move(*halted);
   copied->wanted = children.size();
   const std::string kept = new_sandbox_id();
   std::vector<NewUpper> uppers;
@@ -187,23 +179,20 @@ Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(
                              .files = copied->files});
   if (copied->lineage.size() > kKeptAncestors)
     copied->lineage[copied->lineage.size() - kKeptAncestors - 1].files.reset();
-  const auto keeper = runners_->copy(*parent, copied->parent, forks_group(*parent));
-  if (!keeper) {
+  auto memory = runners_->copy(*parent, copied->point, forks_group(*parent));
+  if (!memory) {
     auto waiting = let_go(parent, copied);
     co_await std::move(waiting);
-    co_return fail(keeper.error());
+    co_return fail(memory.error());
   }
-  copied->keeper = *keeper;
-  copied->point = copied->parent;
-  copied->point.keeper = copied->keeper;
-  copied->point.runner = -1;
+  copied->memory.emplace(*std::move(memory));
   co_return copied;
 }
 
 Task<Result<void>> NamespaceDriver::let_go(std::shared_ptr<Sandbox> parent, std::shared_ptr<Copied> copied) {
   // Until then nothing may be written there.
   for (const auto& upper : copied->of_the_parent) co_await upper->done.wait(Clock::time_point::max());
-  runners_->let_go(parent, copied->parent);
+  runners_->let_go(parent, copied->point);
   co_return copied->of_the_parent.back()->outcome;
 }
 
@@ -221,9 +210,9 @@ Task<Result<void>> NamespaceDriver::make_from(std::shared_ptr<ForkChild> child,
   auto shell = co_await std::move(waiting);
   if (!shell) co_return shell;
   // While the files are being copied.
-  const auto keeper = from->take_keeper();
-  if (!keeper) co_return fail(keeper.error());
-  const auto aboard = runners_->board(*sandbox, *keeper, from->point);
+  auto memory = from->take_memory();
+  if (!memory) co_return fail(memory.error());
+  const auto aboard = runners_->board(*sandbox, *std::move(memory));
   if (!aboard) co_return fail(aboard.error());
   const auto upper = from->uppers[child->number];
   co_await upper->done.wait(Clock::time_point::max());

@@ -329,7 +329,7 @@ Task<Result<void>> Runners::freeze(std::shared_ptr<Sandbox> sandbox) {
   co_return fail(ErrorKind::kTimeout, "the sandbox's processes did not stop in time");
 }
 
-Result<pid_t> Runners::copy(Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const {
+Result<MemoryCopy> Runners::copy(Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const {
   WARREN_TRY(sources_.cgroups.make(charged));
   const auto roomy = sources_.cgroups.charge_entry(charged);
   if (!roomy) return fail(roomy.error());
@@ -372,7 +372,7 @@ Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
   if (warm == nullptr || !warm->point || !warm->sandbox->twin)
     return fail(ErrorKind::kUnavailable, "the template is not warm yet");
   const ForkPoint& point = *warm->point;
-  const auto copy = [&point] {
+  auto copy = [&point] {
     const linux_::WaitLimit limit(Clock::now() + kForkLimit);
     return copy_memory(point, {}, limit);
   }();
@@ -381,20 +381,16 @@ Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
     ::kill(point.runner, SIGKILL);
     return fail(copy.error());
   }
-  const auto aboard = board(*sandbox, *copy, point);
+  const auto aboard = board(*sandbox, *std::move(copy));
   if (!aboard) return fail(aboard.error());
   return settle(sandbox, **aboard, point);
 }
 
-Result<std::shared_ptr<Runners::Aboard>> Runners::board(const Sandbox& sandbox, pid_t keeper,
-                                                        const ForkPoint& point) const {
+Result<std::shared_ptr<Runners::Aboard>> Runners::board(const Sandbox& sandbox, MemoryCopy copy) const {
   auto mooring = moor(sandbox);
-  if (!mooring) {
-    end_held(keeper);
-    return fail(mooring.error());
-  }
+  if (!mooring) return fail(mooring.error());
   const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
-  auto boarding = board_copy(keeper, point, mooring->berth, limit);
+  auto boarding = std::move(copy).board(mooring->berth, limit);
   if (!boarding) return fail(boarding.error());
   return std::make_shared<Aboard>(std::move(*mooring), std::move(*boarding));
 }

@@ -59,14 +59,14 @@ class Runners {
   // in the sandbox is frozen from then on, until let_go(). kConflict: it has no session that
   // can be forked; kTimeout: it did not come to its fork.
   Task<Result<ForkPoint>> halt(std::shared_ptr<Sandbox> sandbox);
-  // The keeper of a copy of the halted session. What the copy costs is charged to the group
-  // `charged` until it is settled. kTooLarge: it is larger than the sandbox may be.
-  Result<pid_t> copy(Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const;
+  // A copy of the halted session's memory. What it costs is charged to the group `charged`
+  // until it is settled. kTooLarge: it is larger than the sandbox may be.
+  Result<MemoryCopy> copy(Sandbox& sandbox, const ForkPoint& point, const std::string& charged) const;
   void let_go(const std::shared_ptr<Sandbox>& sandbox, const ForkPoint& point);
   // The copy of a halted session on its way into a sandbox.
   struct Aboard;
-  // Brings it as far as a shell allows. Ends the keeper on failure.
-  Result<std::shared_ptr<Aboard>> board(const Sandbox& sandbox, pid_t keeper, const ForkPoint& point) const;
+  // Brings it as far as a shell allows.
+  Result<std::shared_ptr<Aboard>> board(const Sandbox& sandbox, MemoryCopy copy) const;
   // The rest, when the sandbox's agent runs, and hands it to that.
   Result<void> settle(const std::shared_ptr<Sandbox>& sandbox, Aboard& aboard, const ForkPoint& point);
 

@@ -19,8 +19,9 @@
 namespace warren::runtime {
 
 // A keeper's only descriptor besides 0, 1 and 2, which lead nowhere: a pidfd of the
-// runtime, by which it is given others.
-inline constexpr int kKeeperRuntime = 252;
+// runtime, by which it is given others. Its runner has none between its error output and the
+// number behind this one (berth.h).
+inline constexpr int kKeeperRuntime = 249;
 
 struct KeeperProgram {
   std::filesystem::path root;  // a template's; it is executed from a read-only mount of its own

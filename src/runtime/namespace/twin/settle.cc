@@ -32,9 +32,11 @@ using linux_::SystemCall;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kScratchBytes = 256ULL << 10;
 
-// The numbers that a runner has the files of Berth::run_join under meanwhile.
-constexpr std::uint64_t kFirstJoin = kKeeperRuntime + 1;
-static_assert(kKeeperRuntime == kRunnerDescriptors.back() + 1);
+// The numbers that a runner has the files of Berth::run_join under meanwhile. What it is given
+// else on the way has lower ones than its messages.
+constexpr std::uint64_t kFirstJoin = kRunnerDescriptors.back() + 1;
+constexpr std::uint64_t kLastUnused = kRunnerDescriptors[3] - 1;
+static_assert(kKeeperRuntime <= kLastUnused);
 
 std::uint64_t word(int value) { return static_cast<std::uint64_t>(static_cast<std::int64_t>(value)); }
 
@@ -101,25 +103,35 @@ Result<std::uint64_t> give(Injection& injection, int descriptor) {
   return static_cast<std::uint64_t>(*got);
 }
 
-Result<void> join(Injection& injection, std::span<const UniqueFd> files, std::uint64_t zero) {
+// The tracee writes to one of our files, and keeps it open: the number is returned.
+Result<std::uint64_t> join(Injection& injection, const UniqueFd& file, std::uint64_t zero) {
+  auto given = give(injection, file.get());
+  if (!given) return given;
+  WARREN_TRY(do_call(injection, "join cgroup", SYS_write, {*given, zero, 1}));
+  return given;
+}
+
+Result<void> join_all(Injection& keeper, std::span<const UniqueFd> files, std::uint64_t zero) {
   for (const auto& file : files) {
-    const auto given = give(injection, file.get());
-    if (!given) return fail(given.error());
-    WARREN_TRY(do_call(injection, "join cgroup", SYS_write, {*given, zero, 1}));
-    WARREN_TRY(do_call(injection, "close", SYS_close, {*given}));
+    const auto joined = join(keeper, file, zero);
+    if (!joined) return fail(joined.error());
+    WARREN_TRY(do_call(keeper, "close", SYS_close, {*joined}));
   }
   return {};
 }
 
+// One of our descriptors becomes the runner's `number`.
+Result<void> take(Injection& runner, int descriptor, std::uint64_t number, std::uint64_t flags) {
+  const auto given = give(runner, descriptor);
+  if (!given) return fail(given.error());
+  return do_call(runner, "dup3", SYS_dup3, {*given, number, flags});
+}
+
 Result<void> take_descriptors(Injection& runner, const Berth& berth) {
   for (std::size_t i = 0; i < berth.streams.size(); ++i) {
-    const auto given = give(runner, berth.streams[i]);
-    if (!given) return fail(given.error());
     const std::uint64_t number = word(kRunnerDescriptors[i]);
     // What programs that it starts are to have, and what they are not.
-    const std::uint64_t flags = number <= STDERR_FILENO ? 0 : O_CLOEXEC;
-    WARREN_TRY(do_call(runner, "dup3", SYS_dup3, {*given, number, flags}));
-    WARREN_TRY(do_call(runner, "close", SYS_close, {*given}));
+    WARREN_TRY(take(runner, berth.streams[i], number, number <= STDERR_FILENO ? 0 : O_CLOEXEC));
   }
   return {};
 }
@@ -127,27 +139,16 @@ Result<void> take_descriptors(Injection& runner, const Berth& berth) {
 // What the runner joins last it must be given before it has no rights.
 Result<void> take_joins(Injection& runner, const Berth& berth) {
   std::uint64_t number = kFirstJoin;
-  for (const auto& file : berth.run_join) {
-    const auto given = give(runner, file.get());
-    if (!given) return fail(given.error());
-    WARREN_TRY(do_call(runner, "dup3", SYS_dup3, {*given, number++, O_CLOEXEC}));
-    WARREN_TRY(do_call(runner, "close", SYS_close, {*given}));
-  }
+  for (const auto& file : berth.run_join) WARREN_TRY(take(runner, file.get(), number++, O_CLOEXEC));
   return {};
-}
-
-Result<void> close_others(Injection& runner, const Berth& berth) {
-  constexpr std::uint64_t kLast = ~0U;
-  constexpr std::uint64_t kFirstMessages = kRunnerDescriptors[3];
-  WARREN_TRY(do_call(runner, "close_range", SYS_close_range, {STDERR_FILENO + 1, kFirstMessages - 1, 0}));
-  WARREN_TRY(do_call(runner, "close", SYS_close, {kKeeperRuntime}));
-  return do_call(runner, "close_range", SYS_close_range, {kFirstJoin + berth.run_join.size(), kLast, 0});
 }
 
 // All but the mount namespace: before the sandbox has its root, there is nothing to see in that.
 Result<std::uint64_t> board(Injection& runner, std::uint64_t target, const Berth& berth,
                             const CallArguments& arguments) {
-  WARREN_TRY(join(runner, berth.join, arguments.zero));
+  // What is open here is closed in enter().
+  for (const auto& file : berth.join)
+    if (const auto joined = join(runner, file, arguments.zero); !joined) return joined;
   WARREN_TRY(take_descriptors(runner, berth));
   WARREN_TRY(take_joins(runner, berth));
   for (const auto& [resource, value] : birth::process_limits(berth.open_files))
@@ -183,21 +184,19 @@ Result<void> drop_rights(Injection& runner, const CallArguments& arguments) {
   return runner.batch("give up rights", calls, arguments.batch);
 }
 
-Result<void> enter(Injection& runner, std::uint64_t mounts, const Berth& berth,
-                   const CallArguments& arguments) {
+Result<void> enter(Injection& runner, std::uint64_t mounts, const CallArguments& arguments) {
   WARREN_TRY(do_call(runner, "setns", SYS_setns, {mounts, CLONE_NEWNS}));
-  WARREN_TRY(close_others(runner, berth));
+  WARREN_TRY(do_call(runner, "close_range", SYS_close_range, {STDERR_FILENO + 1, kLastUnused, 0}));
   return drop_rights(runner, arguments);
 }
 
 // What is left to do when it has no rights, and is still out of reach from inside.
 Result<void> join_the_running(Injection& runner, const Berth& berth, const CallArguments& arguments) {
   if (berth.thaw) WARREN_TRY(berth.thaw());
-  for (std::uint64_t i = 0; i < berth.run_join.size(); ++i) {
+  for (std::uint64_t i = 0; i < berth.run_join.size(); ++i)
     WARREN_TRY(do_call(runner, "join cgroup", SYS_write, {kFirstJoin + i, arguments.zero, 1}));
-    WARREN_TRY(do_call(runner, "close", SYS_close, {kFirstJoin + i}));
-  }
-  return {};
+  constexpr std::uint64_t kLast = ~0U;
+  return do_call(runner, "close_range", SYS_close_range, {kFirstJoin, kLast, 0});
 }
 
 // What the kernel will write to, at addresses that the session has chosen: they may lie in
@@ -235,18 +234,16 @@ Result<void> join_cgroups(Injection& keeper, std::span<const UniqueFd> files) {
   if (!address) return fail(address.error());
   constexpr std::array kZero{'0'};
   WARREN_TRY(linux_::write_memory(keeper.pid(), *address, kZero));
-  WARREN_TRY(join(keeper, files, *address));
+  WARREN_TRY(join_all(keeper, files, *address));
   return do_call(keeper, "munmap", SYS_munmap, {*address, kBytes});
 }
 
-Result<Boarded> board_runner(Injection& keeper, const Berth& berth, const linux_::WaitLimit& limit) {
-  // First of all, see linux_::Injection.
-  const auto code = keeper.bring_code();
-  if (!code) return fail(code.error());
+Result<Boarded> board_runner(Injection& keeper, std::uint64_t code, const Berth& berth,
+                             const linux_::WaitLimit& limit) {
   const auto mapped = map_scratch(keeper, kScratchBytes);
   if (!mapped) return fail(mapped.error());
   Boarded boarded;
-  boarded.code = *code;
+  boarded.code = code;
   boarded.scratch = *mapped;
   Scratch scratch(*mapped);
   boarded.arguments = lay_out(scratch, berth);
@@ -256,7 +253,7 @@ Result<Boarded> board_runner(Injection& keeper, const Berth& berth, const linux_
   WARREN_TRY(linux_::write_memory(keeper.pid(), scratch.address(), scratch.bytes()));
 
   // The runner's pages are charged to the keeper.
-  WARREN_TRY(join(keeper, berth.memory_join, arguments.zero));
+  WARREN_TRY(join_all(keeper, berth.memory_join, arguments.zero));
   const auto target = give(keeper, berth.process_one_pidfd);
   if (!target) return fail(target.error());
   boarded.target = *target;
@@ -284,7 +281,7 @@ Result<void> settle_runner(Injection& keeper, const Boarded& boarded, const Bert
   const auto settled = [&]() -> Result<void> {
     auto runner = Injection::begin(boarded.runner, boarded.code, limit);
     if (!runner) return fail(runner.error());
-    WARREN_TRY(enter(*runner, boarded.mounts, berth, boarded.arguments));
+    WARREN_TRY(enter(*runner, boarded.mounts, boarded.arguments));
     WARREN_TRY(join_the_running(*runner, berth, boarded.arguments));
     WARREN_TRY(tell_addresses(*runner, birth));
     WARREN_TRY(do_call(keeper, "close", SYS_close, {boarded.target}));

@@ -48,9 +48,10 @@ struct Boarded {
   std::uint64_t mounts = 0;   // the runner's of the sandbox's mount namespace
 };
 
-// The keeper must be stopped and have nobody else in its memory. On failure no process is
-// left but the keeper, which is of no more use.
-Result<Boarded> board_runner(linux_::Injection& keeper, const Berth& berth, const linux_::WaitLimit& limit);
+// The keeper must be stopped, have been brought `code`, and have nobody else in its memory. On
+// failure no process is left but the keeper, which is of no more use.
+Result<Boarded> board_runner(linux_::Injection& keeper, std::uint64_t code, const Berth& berth,
+                             const linux_::WaitLimit& limit);
 // The rest, when the sandbox has its root: the runner, still stopped, has been looked at from
 // outside then. The keeper's injection begins at the gadget that was brought, which is gone
 // afterwards. On failure as above.

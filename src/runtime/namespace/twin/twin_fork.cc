@@ -39,6 +39,11 @@ Result<Twin> complete(pid_t keeper, pid_t runner, std::uint64_t gadget) {
               .gadget = gadget};
 }
 
+// A copy of the keeper, in which `keeper` is.
+Result<pid_t> bear_keeper(Injection& keeper) {
+  return keeper.clone({.number = SYS_clone, .arguments = {SIGCHLD | CLONE_PARENT, 0, 0, 0, 0, 0}});
+}
+
 }  // namespace
 
 Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const linux_::WaitLimit& limit) {
@@ -53,7 +58,10 @@ Result<Twin> boot_twin(const KeeperProgram& program, const Berth& berth, const l
   auto booted = [&]() -> Result<Twin> {
     auto injection = Injection::begin(keeper->pid, keeper->gadget, limit);
     if (!injection) return fail(injection.error());
-    const auto boarded = board_runner(*injection, berth, limit);
+    // First of all, see linux_::Injection.
+    const auto code = injection->bring_code();
+    if (!code) return fail(code.error());
+    const auto boarded = board_runner(*injection, *code, berth, limit);
     if (!boarded) return fail(boarded.error());
     WARREN_TRY(settle_runner(*injection, *boarded, berth, {}, limit));
     runner = boarded->runner;
@@ -159,7 +167,8 @@ Result<bool> let_run(const Twin& twin) {
   return false;
 }
 
-Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const linux_::WaitLimit& limit) {
+Result<MemoryCopy> copy_memory(const ForkPoint& point, const CopyTerms& terms,
+                               const linux_::WaitLimit& limit) {
   WARREN_TRY(check_copyable(point.keeper, terms.most_bytes));
   const linux_::OneProcessor here;
   here.bring(point.keeper);
@@ -167,9 +176,9 @@ Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const 
   if (!old_keeper) return fail(old_keeper.error());
   const auto code = old_keeper->bring_code();
   if (!code) return fail(code.error());
-  auto keeper = [&]() -> Result<pid_t> {
+  const auto keeper = [&]() -> Result<pid_t> {
     WARREN_TRY(join_cgroups(*old_keeper, terms.charged));
-    return old_keeper->clone({.number = SYS_clone, .arguments = {SIGCHLD | CLONE_PARENT, 0, 0, 0, 0, 0}});
+    return bear_keeper(*old_keeper);
   }();
   const auto restored = [&]() -> Result<void> {
     WARREN_TRY(join_cgroups(*old_keeper, terms.home));
@@ -177,18 +186,55 @@ Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const 
     return old_keeper->end();
   }();
   if (!keeper) return fail(Error(keeper.error()).in("copy a session"));
-  auto cut = [&]() -> Result<void> {
+  // It has a copy of the code too, which stays there.
+  MemoryCopy copy(*keeper, *code);
+  const auto cut = [&]() -> Result<void> {
     WARREN_TRY(restored);
-    // It has a copy of the code too.
     auto injection = Injection::begin(*keeper, *code, limit);
     if (!injection) return fail(injection.error());
     WARREN_TRY(cut_shared_mappings(*injection));
-    WARREN_TRY(injection->take_code_away());
     return injection->end();
   }();
-  if (cut) return *keeper;
-  end_held(*keeper);
-  return fail(std::move(cut.error()).in("copy a session"));
+  if (!cut) return fail(Error(cut.error()).in("copy a session"));
+  return copy;
+}
+
+MemoryCopy::MemoryCopy(pid_t keeper, std::uint64_t code) : keeper_(keeper), code_(code) {}
+
+MemoryCopy::MemoryCopy(MemoryCopy&& other) noexcept
+    : keeper_(std::exchange(other.keeper_, -1)), code_(other.code_) {}
+
+MemoryCopy::~MemoryCopy() {
+  if (keeper_ > 0) end_held(keeper_);
+}
+
+// Nothing in a copy is shared any more, and nobody has had it grow.
+Result<MemoryCopy> MemoryCopy::again(const linux_::WaitLimit& limit) const {
+  const linux_::OneProcessor here;
+  here.bring(keeper_);
+  auto injection = Injection::begin(keeper_, code_, limit);
+  if (!injection) return fail(injection.error());
+  const auto keeper = bear_keeper(*injection);
+  if (!keeper) return fail(Error(keeper.error()).in("copy a session"));
+  MemoryCopy copy(*keeper, code_);
+  WARREN_TRY(injection->end());
+  return copy;
+}
+
+Result<Boarding> MemoryCopy::board(const Berth& berth, const linux_::WaitLimit& limit) && {
+  const linux_::OneProcessor here;
+  here.bring(keeper_);
+  auto boarded = [&]() -> Result<Boarded> {
+    auto injection = Injection::begin(keeper_, code_, limit);
+    if (!injection) return fail(injection.error());
+    auto aboard = board_runner(*injection, code_, berth, limit);
+    if (!aboard) return aboard;
+    if (const auto ended = injection->end(); ended) return aboard;
+    end_held(aboard->runner);
+    return fail(ErrorKind::kUnavailable, "the keeper has ended");
+  }();
+  if (!boarded) return fail(std::move(boarded.error()).in("put a session into a sandbox"));
+  return Boarding(std::exchange(keeper_, -1), *std::move(boarded));
 }
 
 Boarding::Boarding(pid_t keeper, Boarded boarded) : keeper_(keeper), boarded_(std::move(boarded)) {}
@@ -200,24 +246,6 @@ Boarding::~Boarding() {
   if (keeper_ < 0) return;
   end_held(boarded_.runner);
   end_held(keeper_);
-}
-
-Result<Boarding> board_copy(pid_t keeper, const ForkPoint& point, const Berth& berth,
-                            const linux_::WaitLimit& limit) {
-  const linux_::OneProcessor here;
-  here.bring(keeper);
-  auto boarded = [&]() -> Result<Boarded> {
-    auto injection = Injection::begin(keeper, point.gadget, limit);
-    if (!injection) return fail(injection.error());
-    auto aboard = board_runner(*injection, berth, limit);
-    if (!aboard) return aboard;
-    if (const auto ended = injection->end(); ended) return aboard;
-    end_held(aboard->runner);
-    return fail(ErrorKind::kUnavailable, "the keeper has ended");
-  }();
-  if (boarded) return Boarding(keeper, *std::move(boarded));
-  end_held(keeper);
-  return fail(std::move(boarded.error()).in("put a session into a sandbox"));
 }
 
 Result<Twin> Boarding::settle(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) && {

@@ -75,12 +75,6 @@ struct CopyTerms {
   std::span<const UniqueFd> home;
 };
 
-// The keeper of a new runner that is not there yet: the halted runner's memory, as it was
-// when this was made, that nobody else can write to. Nothing that may write to the runner's
-// memory may run meanwhile (freeze its sandbox); afterwards it may. To be ended by
-// end_held() if it is not settled. kTooLarge: it cannot be copied, or not within the terms.
-Result<pid_t> copy_memory(const ForkPoint& point, const CopyTerms& terms, const linux_::WaitLimit& limit);
-
 // A new runner with that memory, on its way into a sandbox. Ends both unless it is settled.
 class Boarding {
  public:
@@ -96,9 +90,30 @@ class Boarding {
   pid_t keeper_;
   Boarded boarded_;
 };
-// Ends the keeper on failure.
-Result<Boarding> board_copy(pid_t keeper, const ForkPoint& point, const Berth& berth,
-                            const linux_::WaitLimit& limit);
+
+// The keeper of a new runner that is not there yet: a halted runner's memory, as it was when
+// this was made, that nobody else can write to. Ends the keeper unless it is boarded.
+class MemoryCopy {
+ public:
+  // `code` is the gadget that was brought (linux_::Injection::bring_code()).
+  MemoryCopy(pid_t keeper, std::uint64_t code);
+  MemoryCopy(MemoryCopy&& other) noexcept;
+  MemoryCopy& operator=(MemoryCopy&&) = delete;
+  ~MemoryCopy();
+
+  // Another one of the same.
+  Result<MemoryCopy> again(const linux_::WaitLimit& limit) const;
+  Result<Boarding> board(const Berth& berth, const linux_::WaitLimit& limit) &&;
+
+ private:
+  pid_t keeper_;
+  std::uint64_t code_;
+};
+
+// Nothing that may write to the runner's memory may run meanwhile (freeze its sandbox);
+// afterwards it may. kTooLarge: it cannot be copied, or not within the terms.
+Result<MemoryCopy> copy_memory(const ForkPoint& point, const CopyTerms& terms,
+                               const linux_::WaitLimit& limit);
 
 // The old runner goes on; its fork() has returned some other process's number. First the one,
 // then the other until it says true.

@@ -52,9 +52,9 @@ struct Line {
 };
 
 Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) {
-  const auto keeper = copy_memory(point, {}, limit);
-  if (!keeper) return fail(keeper.error());
-  auto boarding = board_copy(*keeper, point, berth, limit);
+  auto copy = copy_memory(point, {}, limit);
+  if (!copy) return fail(copy.error());
+  auto boarding = std::move(*copy).board(berth, limit);
   if (!boarding) return fail(boarding.error());
   return std::move(*boarding).settle(point, berth, limit);
 }

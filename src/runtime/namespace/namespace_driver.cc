@@ -387,6 +387,7 @@ Result<UniqueFd> NamespaceDriver::connect(std::string_view id) {
   if (!found) return fail(found.error());
   const Sandbox& sandbox = **found;
   if (sandbox.ended.is_set()) return fail(ErrorKind::kUnavailable, "the sandbox has ended");
+  last_asked_ = Clock::now();
   auto ends = linux_::socket_pair(linux_::SocketKind::kStream);
   if (!ends) return fail(ends.error());
   const std::array descriptors{ends->second.get()};

@@ -230,7 +230,7 @@ class NamespaceDriver final : public Driver {
   std::size_t working_ = 0;
   std::map<std::string, std::size_t, std::less<>> workers_of_;  // of each account
   std::size_t making_ = 0;                                      // creates and forks that are under way
-  Clock::time_point last_asked_;                                // for a sandbox, or the end of one
+  Clock::time_point last_asked_;                                // for a sandbox, its agent, or its end
   std::map<std::string, Clock::time_point, std::less<>> warm_again_;
   std::map<std::string, std::shared_ptr<Event>, std::less<>> warming_;  // templates that are being warmed
   std::map<std::string, std::shared_ptr<Sandbox>, std::less<>> sandboxes_;

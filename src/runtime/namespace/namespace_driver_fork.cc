@@ -3,7 +3,8 @@
 // The parent stands still between halt() and let_go() only: meanwhile its files and its
 // session's memory are copied, once, however many children there will be. They are made
 // from those copies after that, all at once: each child's memory here, and its files by the
-// pool's own process meanwhile.
+// pool's own process meanwhile. Their sessions go on when all are there, so that none takes the
+// processors from another that is being made.
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -127,7 +128,10 @@ Task<Result<void>> NamespaceDriver::fork_all(std::shared_ptr<Sandbox> parent,
     outcome = open_network(*child->sandbox);
   }
   if (outcome) {
-    for (const auto& child : children) child->sandbox->phase = Sandbox::Phase::kThere;
+    for (const auto& child : children) {
+      child->sandbox->phase = Sandbox::Phase::kThere;
+      Runners::set_off(*child->sandbox);
+    }
     co_return outcome;
   }
   Error error = std::move(outcome.error());

@@ -32,7 +32,7 @@ Task<void> NamespaceDriver::fill_stock() {
   // Whoever waits for a sandbox of his own, or for the end of one, comes first; and where people
   // ask one time after another, what is made for later costs more than it saves, for a while.
   constexpr Millis kBetween{5};
-  constexpr Millis kQuiet{20};
+  constexpr Millis kQuiet{30};
   constexpr Millis kLongest{200};
   auto at_the_latest = Clock::now() + kLongest;
   while (!stopping_) {

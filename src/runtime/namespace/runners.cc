@@ -383,7 +383,9 @@ Result<void> Runners::give(const std::shared_ptr<Sandbox>& sandbox) {
   }
   const auto aboard = board(*sandbox, *std::move(copy));
   if (!aboard) return fail(aboard.error());
-  return settle(sandbox, **aboard, point);
+  auto settled = settle(sandbox, **aboard, point);
+  if (settled) set_off(*sandbox);
+  return settled;
 }
 
 Result<std::shared_ptr<Runners::Aboard>> Runners::board(const Sandbox& sandbox, MemoryCopy copy) const {
@@ -412,6 +414,12 @@ Result<void> Runners::settle(const std::shared_ptr<Sandbox>& sandbox, Aboard& ab
   // One that the agent does not know is of no use.
   if (!told) ::kill(runner, SIGKILL);
   return told;
+}
+
+void Runners::set_off(const Sandbox& sandbox) {
+  if (!sandbox.twin || sandbox.twin->runner < 0) return;
+  if (const auto gone = runtime::set_off(*sandbox.twin); !gone)
+    log::info("sandbox {}: a new session does not go on: {}", sandbox.id, gone.error().message());
 }
 
 Task<void> Runners::watch(std::shared_ptr<Sandbox> sandbox, std::shared_ptr<Twin> twin) {

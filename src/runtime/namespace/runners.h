@@ -67,8 +67,10 @@ class Runners {
   struct Aboard;
   // Brings it as far as a shell allows.
   Result<std::shared_ptr<Aboard>> board(const Sandbox& sandbox, MemoryCopy copy) const;
-  // The rest, when the sandbox's agent runs, and hands it to that.
+  // The rest, when the sandbox's agent runs, and hands it to that. It stands still until set_off().
   Result<void> settle(const std::shared_ptr<Sandbox>& sandbox, Aboard& aboard, const ForkPoint& point);
+  // The settled session goes on, unless it has ended already.
+  static void set_off(const Sandbox& sandbox);
 
  private:
   // A template's process at its fork.

@@ -264,15 +264,15 @@ Result<Twin> Boarding::settle(const ForkPoint& point, const Berth& berth, const 
     WARREN_TRY(point.registers.write(runner));
     WARREN_TRY(linux_::write_extended_registers(runner, point.extended_registers));
     WARREN_TRY(linux_::set_signal_mask(runner, point.mask));
-    auto twin = complete(keeper, runner, point.gadget);
-    if (twin) WARREN_TRY(linux_::detach(runner));
-    return twin;
+    return complete(keeper, runner, point.gadget);
   }();
   if (settled) return settled;
   if (runner > 0) end_held(runner);
   end_held(keeper);
   return fail(std::move(settled.error()).in("put a session into a sandbox"));
 }
+
+Result<void> set_off(const Twin& twin) { return linux_::detach(twin.runner); }
 
 Result<void> return_from_fork(const ForkPoint& point) { return linux_::resume_to_call(point.runner); }
 

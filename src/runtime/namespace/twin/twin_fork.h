@@ -83,7 +83,8 @@ class Boarding {
   Boarding& operator=(Boarding&&) = delete;
   ~Boarding();
 
-  // Once the sandbox has its root: the runner is let go there, its fork() has returned 0.
+  // Once the sandbox has its root: the runner stands there at the end of its fork(), which will
+  // have returned 0, until set_off().
   Result<Twin> settle(const ForkPoint& point, const Berth& berth, const linux_::WaitLimit& limit) &&;
 
  private:
@@ -114,6 +115,9 @@ class MemoryCopy {
 // afterwards it may. kTooLarge: it cannot be copied, or not within the terms.
 Result<MemoryCopy> copy_memory(const ForkPoint& point, const CopyTerms& terms,
                                const linux_::WaitLimit& limit);
+
+// A settled runner goes on.
+Result<void> set_off(const Twin& twin);
 
 // The old runner goes on; its fork() has returned some other process's number. First the one,
 // then the other until it says true.

@@ -56,7 +56,9 @@ Result<Twin> fork_into(const ForkPoint& point, const Berth& berth, const linux_:
   if (!copy) return fail(copy.error());
   auto boarding = std::move(*copy).board(berth, limit);
   if (!boarding) return fail(boarding.error());
-  return std::move(*boarding).settle(point, berth, limit);
+  auto twin = std::move(*boarding).settle(point, berth, limit);
+  if (twin) WARREN_TRY(set_off(*twin));
+  return twin;
 }
 
 // Brings the runner to the fork that `line` is asked for.

@@ -134,6 +134,13 @@ TEST_F(FakeTree, Version1MakesAndRemovesTheGroupInEveryHierarchy) {
   EXPECT_TRUE(cgroups->remove("w", Clock::now())) << "one that is gone is no failure";
 }
 
+TEST_F(FakeTree, AGroupStaysFrozenInVersion1ForTheOthersSake) {
+  put("freezer/w/.frozen/freezer.state", "");
+  ASSERT_TRUE(v1()->ease_freezing("w/.frozen"));
+  EXPECT_EQ(get("freezer/w/.frozen/freezer.state"), "FROZEN");
+  EXPECT_FALSE(fs::exists(root_ / "memory/w"));
+}
+
 TEST_F(FakeTree, Version2NeedsItsControllers) {
   put("cgroup.controllers", "cpuset cpu io pids\n");
   const auto cgroups = v2();

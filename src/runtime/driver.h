@@ -120,7 +120,8 @@ class Driver {
   virtual Task<Result<void>> fork(std::string parent, std::vector<SandboxSpec> children) = 0;
 
   // The machine of the sandbox `winner` takes the place of that of `id`: from one moment to
-  // the next `id` names it, and nothing is called `winner` any more. The old one ends.
+  // the next `id` names it, and nothing is called `winner` any more. The old one ends; what
+  // it might reach is what the new one may.
   // kNotFound: either is not there; kConflict: they are on different templates, or of
   // different accounts, or being forked.
   virtual Result<void> replace(const std::string& id, const std::string& winner) = 0;

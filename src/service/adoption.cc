@@ -70,7 +70,8 @@ void Lifecycle::adopt(const store::SandboxRecord& row) {
   info.template_name = row.template_name;
   info.isolation = row.isolation;
   info.fork_copies = row.fork_copies;
-  info.egress = row.egress;
+  // One that cannot be read is of no version of ours: nothing, which is what it is held to then.
+  info.egress = runtime::parse_policy(row.egress).value_or(runtime::EgressPolicy::none());
   info.persistent = row.ends_when_idle == store::EndsWhenIdle::kNo;
   info.created_at = row.created_at;
   info.expires_at = row.expires_at;

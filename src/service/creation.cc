@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 128;
 constexpr std::string_view kDefaultTemplate = "default";
-constexpr std::string_view kEgress = "none";
 // Past every limit that the steps of a create have themselves.
 constexpr Millis kLongest = std::chrono::hours(1);
 
@@ -39,6 +38,7 @@ Result<void> Lifecycle::check(const Caller& caller, const CreateSpec& spec) cons
     return fail(ErrorKind::kInvalid,
                 fmt::format("ttl_seconds: expected {} to {}, got {}", tier.min_ttl.count(),
                             tier.max_ttl.count(), *spec.ttl_seconds));
+  if (spec.egress && no_network().empty()) WARREN_TRY(check_egress(*spec.egress));
   if (!spec.isolation || *spec.isolation == "auto" || *spec.isolation == "namespace") return {};
   if (*spec.isolation == "microvm")
     return fail(ErrorKind::kInvalid, "isolation: microvm is not available yet; use auto or namespace");
@@ -78,7 +78,7 @@ Task<Result<SandboxInfo>> Lifecycle::create(Caller caller, CreateSpec spec) {
   info.template_name = template_name;
   info.isolation = runtime_->capabilities().isolation;
   info.fork_copies = runtime_->capabilities().fork_copies;
-  info.egress = kEgress;
+  info.egress = no_network().empty() ? spec.egress.value_or(options_.default_egress) : runtime::EgressPolicy();
   info.persistent = spec.persistent;
   sandboxes_[info.id] = sandbox;
   count_in(info.account_id);
@@ -156,6 +156,7 @@ runtime::SandboxSpec Lifecycle::machine_of(const SandboxInfo& info) const {
   machine.template_name = info.template_name;
   machine.limits = options_.tier.limits;
   machine.account_memory_bytes = options_.tier.memory_bytes;
+  machine.egress = info.egress;
   return machine;
 }
 
@@ -171,7 +172,7 @@ Result<void> Lifecycle::promise(std::span<const std::shared_ptr<LiveSandbox>> sa
                     .template_name = info.template_name,
                     .isolation = info.isolation,
                     .fork_copies = info.fork_copies,
-                    .egress = info.egress,
+                    .egress = text_of(info.egress),
                     .ends_when_idle = info.persistent ? store::EndsWhenIdle::kNo : store::EndsWhenIdle::kYes,
                     .created_at = info.created_at,
                     .expires_at = info.expires_at,

@@ -192,6 +192,15 @@ Task<Result<Forked>> Lifecycle::make_children(Admitted& parent, const std::share
   Forked forked;
   forked.not_copied = std::move(*left);
   const SandboxInfo& from = parent.sandbox->info;
+  // It may have been changed since the children were thought of.
+  const runtime::EgressPolicy egress = from.egress;
+  for (const auto& child : order->children) {
+    if (child->info.egress == egress) continue;
+    const auto runtime = runtime_;
+    auto changing = runtime->set_egress(child->info.id, egress);
+    WARREN_TRY_CO(co_await std::move(changing));
+    child->info.egress = egress;
+  }
   const auto life = from.expires_at - from.created_at;
   for (const auto& child : order->children) {
     child->info.created_at = parts_.time->wall();

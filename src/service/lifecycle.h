@@ -42,6 +42,9 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   Task<Result<Merged>> merge(Admitted parent, Admitted winner, MergeSpec spec);
   Task<Result<changes::Diff>> diff(Admitted one, Admitted other, DiffSpec spec);
   Task<Result<void>> destroy(Caller caller, std::string id);
+  Task<Result<SandboxInfo>> set_egress(Admitted admitted, runtime::EgressPolicy policy);
+  Task<Result<runtime::EgressReport>> report_egress(Admitted admitted);
+  std::string no_network() const;
 
   // kNotFound for what is not the caller's, or not yet or no longer there. What is
   // dead is found.
@@ -97,6 +100,11 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   void on_connected(const std::vector<std::string>& machines);
   void on_exit(const runtime::Exit& exit);
   void refresh_templates();
+
+  // egress.cc
+  static Result<void> check_egress(const runtime::EgressPolicy& policy);
+  // Only one change of a sandbox's policy at a time.
+  Task<Result<void>> change_egress(std::shared_ptr<LiveSandbox> sandbox, runtime::EgressPolicy policy);
 
   // lifecycle.cc
   void mark_dead(const std::shared_ptr<LiveSandbox>& sandbox, std::string reason);

@@ -26,7 +26,7 @@ TEST_F(LifecycleTest, ACreatedSandboxIsReadyAndRemembered) {
   EXPECT_EQ(info.template_name, "default");
   EXPECT_EQ(info.isolation, "namespace");
   EXPECT_EQ(info.fork_copies, "runner");
-  EXPECT_EQ(info.egress, "none");
+  EXPECT_EQ(info.egress, runtime::EgressPolicy::none());
   EXPECT_EQ(info.state, SandboxState::kReady);
   EXPECT_EQ(info.expires_at - info.created_at, options_.tier.default_ttl);
   EXPECT_EQ(machine(info).spec.account, alice_.account_id);

@@ -39,6 +39,8 @@ struct LiveSandbox {
   std::string dropped_because;
   // While it is being forked: set when that has ended. One fork at a time.
   std::shared_ptr<Signal> forking;
+  // While its policy of egress is being changed: set when that has ended.
+  std::shared_ptr<Signal> changing_egress;
   // While another sandbox is put into this one's place: set when that has been decided.
   std::shared_ptr<Signal> merging;
   // What ended its calls when it went, if there is more to say than that it did.

@@ -150,6 +150,20 @@ class SandboxService final : public Sandboxes {
     const auto lifecycle = lifecycle_;
     co_return co_await lifecycle->drop_stock(std::move(caller));
   }
+  Task<Result<SandboxInfo>> set_egress(Caller caller, std::string id,
+                                       runtime::EgressPolicy policy) override {
+    auto admitted = admit(caller, id);
+    if (!admitted) co_return fail(std::move(admitted).error());
+    const auto lifecycle = lifecycle_;
+    co_return co_await lifecycle->set_egress(std::move(*admitted), std::move(policy));
+  }
+  Task<Result<runtime::EgressReport>> explain(Caller caller, std::string id) override {
+    auto admitted = admit(caller, id);
+    if (!admitted) co_return fail(std::move(admitted).error());
+    const auto lifecycle = lifecycle_;
+    co_return co_await lifecycle->report_egress(std::move(*admitted));
+  }
+  std::string no_network() const override { return lifecycle_->no_network(); }
   Ports& ports() override { return *ports_; }
   bool healthy() const override { return lifecycle_->healthy(); }
 

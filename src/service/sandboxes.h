@@ -52,7 +52,7 @@ struct SandboxInfo {
   std::string template_name;
   std::string isolation;    // "namespace"
   std::string fork_copies;  // "runner"
-  std::string egress;       // "none"
+  runtime::EgressPolicy egress;
   SandboxState state = SandboxState::kReady;
   std::string state_reason;  // of kDead
   bool persistent = false;   // no idle end
@@ -65,6 +65,7 @@ struct CreateSpec {
   std::optional<std::string> name;           // at most 128 bytes of printable UTF-8
   std::optional<std::int64_t> ttl_seconds;   // within the tier's bounds, else kInvalid
   std::optional<std::string> isolation;      // auto, namespace, microvm
+  std::optional<runtime::EgressPolicy> egress;  // Options::default_egress if absent
   bool persistent = false;
 };
 
@@ -229,6 +230,8 @@ class Sandboxes {
     Seconds default_timeout{50};       // a call's deadline where neither caller nor face says one
     Seconds max_timeout{3600};
     Ports::Options ports;
+    // Of sandboxes whose creator says nothing.
+    runtime::EgressPolicy default_egress = runtime::EgressPolicy::open();
   };
 
   static std::shared_ptr<Sandboxes> start(Executor executor, store::Database& database,
@@ -239,7 +242,8 @@ class Sandboxes {
                                           SandboxParts parts);
   virtual ~Sandboxes() = default;
 
-  // Ready for its first call when this returns.
+  // Ready for its first call when this returns. Where the host offers no network it reaches
+  // nothing, whatever was asked for: see no_network().
   virtual Task<Result<SandboxInfo>> create(Caller caller, CreateSpec spec) = 0;
   virtual Result<SandboxInfo> get(const Caller& caller, std::string_view id) const = 0;
   virtual std::vector<SandboxInfo> list(const Caller& caller) const = 0;
@@ -280,6 +284,15 @@ class Sandboxes {
   virtual Task<Result<Census>> census(Caller caller) = 0;
   // What is kept ready for the caller's account ends, and no more is until the next create.
   virtual Task<Result<void>> drop_stock(Caller caller) = 0;
+  // What it may reach from now on; connections that this does not allow end. Its forks have the
+  // same, and what is merged into it has its. kUnavailable: the host offers no network.
+  virtual Task<Result<SandboxInfo>> set_egress(Caller caller, std::string id,
+                                               runtime::EgressPolicy policy) = 0;
+  // What it may reach, and was refused.
+  virtual Task<Result<runtime::EgressReport>> explain(Caller caller, std::string id) = 0;
+  // Why sandboxes reach nothing here; empty: they can.
+  virtual std::string no_network() const = 0;
+
   // What listens inside them, reached from outside.
   virtual Ports& ports() = 0;
   // Whether the runtime answers; what /healthz and doctor want to know.

@@ -56,6 +56,11 @@ Result<void> SandboxRepository::mark_dead(std::string_view id, std::string_view 
   return {};
 }
 
+Result<void> SandboxRepository::set_egress(std::string_view id, std::string_view egress) {
+  WARREN_TRY(database_.run("UPDATE sandboxes SET egress = ? WHERE id = ?", {std::string(egress), std::string(id)}));
+  return {};
+}
+
 Result<void> SandboxRepository::remove(std::string_view id) {
   WARREN_TRY(database_.run("DELETE FROM sandboxes WHERE id = ?", {std::string(id)}));
   return {};

@@ -41,6 +41,8 @@ class SandboxRepository {
   Result<void> insert(std::span<const SandboxRecord> sandboxes);
   // Oldest first.
   Result<std::vector<SandboxRecord>> all() const;
+  // Nothing happens if there is no such row.
+  Result<void> set_egress(std::string_view id, std::string_view egress);
   // Keeps the first reason; nothing happens if there is no such row.
   Result<void> mark_dead(std::string_view id, std::string_view reason);
   // Nothing happens if there is no such row.

@@ -186,6 +186,11 @@ Task<Result<std::optional<std::string>>> LineReader::next() {
   }
 }
 
+std::string text_at(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
 std::string percent_encoded(std::string_view bytes) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
   std::string out;

@@ -70,6 +70,9 @@ class LineReader {
   std::size_t searched_ = 0;
 };
 
+// The string that a member of an answer is; empty where it is none.
+std::string text_at(const boost::json::object& object, std::string_view name);
+
 // `bytes` as they may stand in a URL's query.
 std::string percent_encoded(std::string_view bytes);
 

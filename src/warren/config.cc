@@ -172,10 +172,20 @@ Section runtime_section(Config& config) {
   };
 }
 
+// A word of a policy; lists are for whoever makes a sandbox.
+Setter default_egress(service::Sandboxes::Options& options) {
+  return text([&options](const std::string& value) -> Result<void> {
+    if (value != "open" && value != "none") return fail(ErrorKind::kInvalid, "must be \"open\" or \"none\"");
+    options.default_egress = value == "open" ? runtime::EgressPolicy::open() : runtime::EgressPolicy::none();
+    return {};
+  });
+}
+
 Section egress_section(Config& config) {
   auto& rules = config.egress_rules;
   return {
       {"enabled", flag(config.egress)},
+      {"default", default_egress(config.sandboxes)},
       {"allow", parsed_list(rules.allowed, "a list of addresses and ranges like \"10.0.0.0/8\"")},
       {"own_addresses", parsed_list(rules.own_addresses, "a list of addresses like \"203.0.113.7\"")},
       {"dns", parsed_list(rules.dns_upstreams, "a list of addresses like \"192.168.1.1\"")},

@@ -33,6 +33,7 @@ idle_timeout_seconds = 120
 exec_timeout_seconds = 60
 [egress]
 enabled = true
+default = "none"
 allow = ["10.0.0.0/8", "fd00::5"]
 own_addresses = ["203.0.113.7"]
 dns = ["192.168.1.1"]
@@ -46,6 +47,7 @@ pids = 64
   ASSERT_TRUE(applied.has_value()) << applied.error().message();
   EXPECT_EQ(config.listen.host, "::1");
   EXPECT_TRUE(config.egress);
+  EXPECT_EQ(config.sandboxes.default_egress, runtime::EgressPolicy::none());
   ASSERT_EQ(config.egress_rules.allowed.size(), 2U);
   EXPECT_EQ(config.egress_rules.allowed[0].text(), "10.0.0.0/8");
   EXPECT_EQ(config.egress_rules.own_addresses.at(0).text(), "203.0.113.7");
@@ -76,6 +78,7 @@ TEST(Config, RefusesWrongValuesWithTheLine) {
   EXPECT_THAT(refusal("[egress]\nallow = [\"10.0.0.0/33\"]"),
               HasSubstr("warren.toml:2: egress.allow must be a list of addresses"));
   EXPECT_THAT(refusal("[egress]\nenabled = 1"), HasSubstr("must be true or false"));
+  EXPECT_THAT(refusal("[egress]\ndefault = \"some\""), HasSubstr("must be \"open\" or \"none\""));
   EXPECT_THAT(refusal("[egress]\ndns = [1]"), HasSubstr("egress.dns must be a list of addresses"));
   EXPECT_THAT(refusal("[limits]\npids = \"many\"\n"),
               HasSubstr("warren.toml:2: limits.pids must be an integer between 16 and"));

@@ -27,11 +27,6 @@ namespace {
 namespace asio = boost::asio;
 namespace json = boost::json;
 
-std::string text_at(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
 bool set_at(const json::object& object, std::string_view name) {
   const auto* value = object.if_contains(name);
   return value != nullptr && value->is_bool() && value->get_bool();

@@ -12,7 +12,9 @@
 #include "warren/console.h"
 #include "warren/copy.h"
 #include "warren/exec_session.h"
+#include "warren/sandbox_egress.h"
 #include "warren/sandbox_ports.h"
+#include "warren/server_command.h"
 
 namespace warren::cli {
 namespace {
@@ -23,6 +25,7 @@ struct Options {
   std::string template_name;
   std::string name;
   std::string isolation;
+  std::vector<std::string> egress;
   std::int64_t ttl_seconds = 0;
   bool persistent = false;
   bool as_json = false;
@@ -48,11 +51,6 @@ struct Options {
 
 using Shared = std::shared_ptr<Options>;
 
-std::string text_at(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
 Task<Result<int>> create(std::shared_ptr<ApiClient> client, Shared options) {
   // The other commands take names, which are of use only while each means one sandbox.
   if (!options->name.empty()) {
@@ -69,6 +67,7 @@ Task<Result<int>> create(std::shared_ptr<ApiClient> client, Shared options) {
   if (!options->template_name.empty()) body["template"] = options->template_name;
   if (!options->name.empty()) body["name"] = options->name;
   if (!options->isolation.empty()) body["isolation"] = options->isolation;
+  if (!options->egress.empty()) body["egress"] = egress_of(options->egress);
   if (options->ttl_seconds != 0) body["ttl_seconds"] = options->ttl_seconds;
   if (options->persistent) body["persistent"] = true;
   auto made = co_await client->call("POST", "/v1/sandboxes", std::move(body));
@@ -279,17 +278,6 @@ Task<Result<int>> remove(std::shared_ptr<ApiClient> client, Shared options) {
   co_return failed;
 }
 
-using Body = Task<Result<int>> (*)(std::shared_ptr<ApiClient>, Shared);
-
-void choose(CLI::App* subcommand, Action& chosen, const Shared& options, Body body) {
-  subcommand->callback([&chosen, options, body] {
-    chosen = [options, body] {
-      return with_server(
-          [options, body](std::shared_ptr<ApiClient> client) { return body(std::move(client), options); });
-    };
-  });
-}
-
 void add_exec_options(CLI::App* subcommand, const Shared& options) {
   subcommand->add_option("sandbox", options->sandbox, "The sandbox's id or name")->required();
   subcommand->add_option("--cwd", options->cwd, "The folder to run in (default /root)");
@@ -309,6 +297,8 @@ void add_sandbox_commands(CLI::App& app, Action& chosen) {
   make->add_option("--name,-n", options->name, "A name for it, not another's");
   make->add_option("--ttl", options->ttl_seconds, "Seconds until it is destroyed");
   make->add_option("--isolation", options->isolation, "auto or namespace");
+  make->add_option("--egress", options->egress, "open, none, or an address or range it may reach, and more of them")
+      ->delimiter(',');
   make->add_flag("--persistent", options->persistent, "Do not end it for being idle");
   make->add_flag("--json", options->as_json, "Print all that the server answers");
   choose(make, chosen, options, create);
@@ -369,6 +359,7 @@ void add_sandbox_commands(CLI::App& app, Action& chosen) {
   choose(copy_command, chosen, options, copy);
 
   add_port_commands(*sandbox, chosen);
+  add_egress_commands(*sandbox, chosen);
 
   auto* destroy = sandbox->add_subcommand("rm", "Destroy sandboxes");
   destroy->add_option("sandbox", options->sandboxes, "Their ids or names")->required();

@@ -13,6 +13,7 @@
 #include "api/port_urls.h"
 #include "warren/api_client.h"
 #include "warren/console.h"
+#include "warren/server_command.h"
 
 namespace warren::cli {
 namespace {
@@ -27,11 +28,6 @@ struct Options {
   bool as_json = false;
 };
 using Shared = std::shared_ptr<Options>;
-
-std::string text_at(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-}
 
 Task<Result<int>> expose(std::shared_ptr<ApiClient> client, Shared options) {
   auto id = co_await client->resolve(options->sandbox);
@@ -78,17 +74,6 @@ Task<Result<int>> list(std::shared_ptr<ApiClient> client, Shared options) {
   }
   WARREN_TRY_CO(print(STDOUT_FILENO, out));
   co_return 0;
-}
-
-using Body = Task<Result<int>> (*)(std::shared_ptr<ApiClient>, Shared);
-
-void choose(CLI::App* subcommand, Action& chosen, const Shared& options, Body body) {
-  subcommand->callback([&chosen, options, body] {
-    chosen = [options, body] {
-      return with_server(
-          [options, body](std::shared_ptr<ApiClient> client) { return body(std::move(client), options); });
-    };
-  });
 }
 
 }  // namespace

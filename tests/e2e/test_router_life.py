@@ -58,7 +58,7 @@ def test_one_device_and_one_table(server):
 
 def test_a_sandbox_that_may_reach_nothing_sends_nothing(internet, server):
     before = len(internet.arrived())
-    sandbox = server.client.create()
+    sandbox = server.client.create(egress="none")
     try:
         said = sandbox.bash(f"cat /proc/net/dev; for to in {PUBLIC[0]} {HOST[0]} 198.18.0.1; do "
                             "timeout 2 bash -c \"echo x > /dev/tcp/$to/80\"; timeout 2 bash -c \"echo x > /dev/udp/$to/53\"; done")

@@ -20,7 +20,7 @@ json::object sandbox_schema() {
                         {"template", typed("string", "")},
                         {"isolation", typed("string", "")},
                         {"fork_copies", typed("string", "")},
-                        {"egress", typed("string", "What of the network the sandbox reaches.")},
+                        {"egress", egress_answer()},
                         {"egress_note", typed("string", "Why egress is not what was asked for.")},
                         {"state", typed("string", "ready or dead")},
                         {"state_reason", typed("string", "")},
@@ -68,15 +68,6 @@ json::object list_sandboxes_tool() {
 }
 
 json::object create_sandbox_tool() {
-  json::object egress;
-  egress["description"] =
-      "Network access wanted: false or \"none\", true or \"open\", a list of domains and CIDRs, or a policy. "
-      "This version has no network: the sandbox always gets \"none\".";
-  json::object word = typed("string", "");
-  word["enum"] = json::array{"open", "none"};
-  egress["anyOf"] = json::array{json::object{{"type", "boolean"}}, std::move(word),
-                                json::object{{"type", "array"}, {"items", json::object{{"type", "string"}}}},
-                                json::object{{"type", "object"}}};
   json::object isolation = typed("string", "How it is isolated; default auto.");
   isolation["enum"] = json::array{"auto", "namespace", "microvm"};
   return tool(
@@ -85,12 +76,14 @@ json::object create_sandbox_tool() {
       "return "
       "its sandbox_id, ready at once. Use one for code nobody has reviewed, untrusted input and "
       "experiments. It lives for ttl_seconds (default 1 hour), is destroyed after 30 minutes without use, "
-      "and has no "
-      "network. Destroy it when done.",
+      "and what it "
+      "may reach of the network is its egress. Destroy it when done.",
       object_schema({{"template", typed("string",
                                         "What it starts from: \"default\" (the default), \"python-datasci\" "
                                         "(numpy, pandas, scipy, matplotlib) or another built one.")},
-                     {"egress", std::move(egress)},
+                     {"egress", egress_argument("What of the network it may reach: \"open\" or true (the default where the "
+                                                "host offers a network), \"none\" or false, or a list of addresses "
+                                                "and ranges.")},
                      {"name", typed("string", "A label of yours, up to 128 bytes.")},
                      {"ttl_seconds", integer("Seconds until it is destroyed; default 3600.", 1, 31'536'000)},
                      {"isolation", std::move(isolation)}},
@@ -194,9 +187,9 @@ json::object destroy_sandbox_tool() {
               {.read_only = false, .destructive = true, .idempotent = true});
 }
 
-constexpr std::array<std::string_view, 12> kNames = {
+constexpr std::array<std::string_view, 14> kNames = {
     "list_sandboxes", "create_sandbox", "run_python", "run_bash",   "fork",        "merge_into",
-    "diff",           "upload",         "download",   "list_files", "expose_port", "destroy_sandbox"};
+    "diff",           "upload",         "download",   "list_files", "expose_port", "set_egress", "explain", "destroy_sandbox"};
 
 // As the tools themselves read them.
 constexpr std::array<std::string_view, 2> kSandboxNames = {"sandbox_id", "id"};
@@ -220,6 +213,8 @@ json::array catalogue() {
   tools.push_back(download_tool());
   tools.push_back(list_files_tool());
   tools.push_back(expose_port_tool());
+  tools.push_back(set_egress_tool());
+  tools.push_back(explain_tool());
   tools.push_back(destroy_sandbox_tool());
   return tools;
 }

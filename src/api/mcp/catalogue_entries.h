@@ -42,6 +42,12 @@ boost::json::object fork_tool();
 boost::json::object merge_into_tool();
 boost::json::object diff_tool();
 
+// catalogue_egress.cc
+boost::json::object egress_argument(std::string_view description);
+boost::json::object egress_answer();
+boost::json::object set_egress_tool();
+boost::json::object explain_tool();
+
 // catalogue_ports.cc
 boost::json::object expose_port_tool();
 

@@ -350,7 +350,7 @@ TEST_F(EndpointTest, AModelCanMendItsArguments) {
             std::string::npos);
 }
 
-TEST_F(EndpointTest, ThereIsNoNetworkYetAndWhoWantsOneIsTold) {
+TEST_F(EndpointTest, WhereThereIsNoNetworkWhoWantsOneIsTold) {
   const json::value wanted = post(call("create_sandbox", {{"egress", true}})).parsed().at("result");
   EXPECT_EQ(wanted.at("structuredContent").at("egress"), json::value("none"));
   EXPECT_TRUE(wanted.at("structuredContent").as_object().contains("egress_note"));

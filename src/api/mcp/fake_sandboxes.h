@@ -168,7 +168,7 @@ class FakeSandboxes : public service::Sandboxes {
     info.template_name = "default";
     info.isolation = "namespace";
     info.fork_copies = "runner";
-    info.egress = "none";
+    if (why_no_network.empty()) info.egress = spec.egress.value_or(runtime::EgressPolicy::open());
     sandboxes[info.id] = info;
     co_return info;
   }
@@ -264,10 +264,27 @@ class FakeSandboxes : public service::Sandboxes {
   Task<Result<service::Capacity>> capacity(service::Caller) override { co_return service::Capacity(); }
   Task<Result<service::Census>> census(service::Caller) override { co_return service::Census(); }
   Task<Result<void>> drop_stock(service::Caller) override { co_return Result<void>(); }
+  Task<Result<service::SandboxInfo>> set_egress(service::Caller caller, std::string id,
+                                                runtime::EgressPolicy policy) override {
+    auto found = get(caller, id);
+    if (!found) co_return fail(std::move(found).error());
+    if (policy.mode != runtime::EgressMode::kNone && !why_no_network.empty())
+      co_return fail(ErrorKind::kUnavailable, why_no_network);
+    found->egress = std::move(policy);
+    co_return found;
+  }
+  Task<Result<runtime::EgressReport>> explain(service::Caller caller, std::string id) override {
+    const auto found = get(caller, id);
+    if (!found) co_return fail(found.error());
+    co_return report;
+  }
+  std::string no_network() const override { return why_no_network; }
   service::Ports& ports() override { return fake_ports; }
   bool healthy() const override { return true; }
 
   FakePorts fake_ports;
+  std::string why_no_network = "this host has none";
+  runtime::EgressReport report;
 
  private:
   Result<std::shared_ptr<service::Execution>> start() {

@@ -20,6 +20,8 @@ Task<ToolResult> Tools::call(CallContext context, std::string name, json::object
   if (name == "download") co_return co_await download(std::move(context), std::move(arguments));
   if (name == "list_files") co_return co_await list_files(std::move(context), std::move(arguments));
   if (name == "expose_port") co_return expose_port(context, arguments);
+  if (name == "set_egress") co_return co_await set_egress(std::move(context), std::move(arguments));
+  if (name == "explain") co_return co_await explain(std::move(context), std::move(arguments));
   co_return co_await destroy_sandbox(std::move(context), std::move(arguments));
 }
 

@@ -52,6 +52,8 @@ class Tools {
   Task<ToolResult> upload(CallContext context, boost::json::object arguments);
   Task<ToolResult> download(CallContext context, boost::json::object arguments);
   Task<ToolResult> list_files(CallContext context, boost::json::object arguments);
+  Task<ToolResult> set_egress(CallContext context, boost::json::object arguments);
+  Task<ToolResult> explain(CallContext context, boost::json::object arguments);
   ToolResult expose_port(const CallContext& context, const boost::json::object& arguments);
 
   // Of a PythonCall or a BashCall, whose own arguments are read.

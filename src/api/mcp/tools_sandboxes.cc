@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "api/egress.h"
 #include "api/mcp/tools.h"
 #include "base/utf8.h"
 
@@ -19,30 +20,13 @@ json::object describe_sandbox(const service::SandboxInfo& info) {
   sandbox["template"] = info.template_name;
   sandbox["isolation"] = info.isolation;
   sandbox["fork_copies"] = info.fork_copies;
-  sandbox["egress"] = info.egress;
+  sandbox["egress"] = egress_json(info.egress);
   sandbox["state"] = info.state == service::SandboxState::kReady ? "ready" : "dead";
   if (!info.state_reason.empty()) sandbox["state_reason"] = to_utf8(info.state_reason);
   sandbox["created_at"] = to_rfc3339(info.created_at);
   sandbox["expires_at"] = to_rfc3339(info.expires_at);
   return sandbox;
 }
-
-enum class EgressWish { kNone, kSome };
-
-// What `egress` asks for: false and "none" are what every sandbox has.
-EgressWish read_egress(Arguments& arguments) {
-  const json::value* egress = arguments.value("egress");
-  if (egress == nullptr) return EgressWish::kNone;
-  if (egress->is_bool()) return egress->get_bool() ? EgressWish::kSome : EgressWish::kNone;
-  if (egress->is_string() && egress->get_string() == "none") return EgressWish::kNone;
-  if (egress->is_string() && egress->get_string() == "open") return EgressWish::kSome;
-  if (egress->is_object() || egress->is_array()) return EgressWish::kSome;
-  arguments.refuse("egress", R"(true, false, "open", "none", a list or a policy object)", *egress);
-  return EgressWish::kNone;
-}
-
-constexpr std::string_view kNoNetwork =
-    "egress is \"none\": this version of Warren offers no network to sandboxes yet";
 
 }  // namespace
 
@@ -73,9 +57,10 @@ Task<ToolResult> Tools::create_sandbox(CallContext context, json::object object)
   spec.name = arguments.string("name");
   spec.ttl_seconds = arguments.integer("ttl_seconds", {}, {"ttl"});
   spec.isolation = arguments.choice("isolation", {"auto", "namespace", "microvm"});
-  const EgressWish wish = read_egress(arguments);
+  spec.egress = read_egress(arguments);
   if (const auto read = arguments.finish(); !read) co_return failed(read.error());
 
+  const auto asked = spec.egress;
   auto made = co_await sandboxes_->create(context.caller, std::move(spec));
   if (!made) co_return failed(made.error());
   if (context.call->cancelled()) {
@@ -87,10 +72,10 @@ Task<ToolResult> Tools::create_sandbox(CallContext context, json::object object)
   json::object structured = describe_sandbox(*made);
   std::string text =
       fmt::format("sandbox_id: {}\ntemplate: {}\nisolation: {}\negress: {}\nexpires_at: {}\n", made->id,
-                  made->template_name, made->isolation, made->egress, to_rfc3339(made->expires_at));
-  if (wish == EgressWish::kSome && made->egress == "none") {
-    structured["egress_note"] = kNoNetwork;
-    text.append("note: ").append(kNoNetwork).append("\n");
+                  made->template_name, made->isolation, egress_told(made->egress), to_rfc3339(made->expires_at));
+  if (const auto note = egress_note(asked, made->egress, sandboxes_->no_network()); !note.empty()) {
+    structured["egress_note"] = note;
+    text.append("note: ").append(note).append("\n");
   }
   co_return done(std::move(text), std::move(structured));
 }

@@ -151,6 +151,14 @@ class MeteredSandboxes final : public service::Sandboxes {
   }
   Task<Result<service::Census>> census(Caller caller) override { return inner_->census(std::move(caller)); }
   Task<Result<void>> drop_stock(Caller caller) override { return inner_->drop_stock(std::move(caller)); }
+  Task<Result<service::SandboxInfo>> set_egress(Caller caller, std::string id,
+                                                runtime::EgressPolicy policy) override {
+    return inner_->set_egress(std::move(caller), std::move(id), std::move(policy));
+  }
+  Task<Result<runtime::EgressReport>> explain(Caller caller, std::string id) override {
+    return inner_->explain(std::move(caller), std::move(id));
+  }
+  std::string no_network() const override { return inner_->no_network(); }
   service::Ports& ports() override { return inner_->ports(); }
   bool healthy() const override { return inner_->healthy(); }
 

@@ -6,6 +6,7 @@
 
 #include "api/changes_json.h"
 #include "api/credentials.h"
+#include "api/egress.h"
 #include "api/failure.h"
 #include "base/base64.h"
 #include "base/utf8.h"
@@ -30,7 +31,7 @@ json::object sandbox_object(const service::SandboxInfo& info) {
   object["template"] = info.template_name;
   object["isolation"] = info.isolation;
   object["fork_copies"] = info.fork_copies;
-  object["egress"] = info.egress;
+  object["egress"] = egress_json(info.egress);
   object["persistent"] = info.persistent;
   object["created_at"] = to_rfc3339(info.created_at);
   object["expires_at"] = to_rfc3339(info.expires_at);

@@ -54,14 +54,6 @@ Task<Result<http::Response>> capacity(std::shared_ptr<Face> face, service::Calle
   co_return http::json_response(200, capacity_json(*capacity));
 }
 
-// Parts of the interface that come with later versions: known, so that a client is
-// told what is the matter rather than that the path is wrong.
-Task<Result<http::Response>> not_offered(std::shared_ptr<Face> /*face*/, service::Caller /*caller*/,
-                                         http::Request& request) {
-  co_return fail(ErrorKind::kNotFound,
-                 fmt::format("{} {} is not offered by this version of Warren", request.method, request.path));
-}
-
 }  // namespace
 
 void add_route(http::Router& router, const std::shared_ptr<Face>& face, std::string method,
@@ -114,13 +106,6 @@ void add_routes(http::Router& router, Authenticate authenticate, service::Sandbo
   add_terminal_routes(router, face);
   add_file_routes(router, face);
   add_port_routes(router, face);
-
-  using Later = std::pair<const char*, const char*>;
-  for (const auto& [method, pattern] : {
-           Later{"PUT", "/v1/sandboxes/{id}/egress"},
-       }) {
-    add_route(router, face, method, pattern, not_offered);
-  }
 }
 
 }  // namespace warren::api::podflare

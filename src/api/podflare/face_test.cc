@@ -355,10 +355,36 @@ TEST_F(FaceTest, GivesPortsUrlsAndTellsThemOnce) {
   EXPECT_EQ(ask("DELETE " + ports + "/8080").status, 404);
 }
 
+TEST_F(FaceTest, ChangesAndExplainsWhatASandboxReaches) {
+  service_->why_no_network.clear();
+  const auto made = json::parse(ask("POST /v1/sandboxes", R"({"egress":["203.0.113.7"]})").body).as_object();
+  EXPECT_EQ(made.at("egress"), json::value(json::array{"203.0.113.7"}));
+  EXPECT_FALSE(made.contains("notes"));
+  const std::string path = "/v1/sandboxes/" + std::string(made.at("id").as_string());
+  const auto changed = ask("PUT " + path + "/egress", R"({"egress":"none"})");
+  EXPECT_EQ(changed.status, 200);
+  EXPECT_EQ(json::parse(changed.body).at("egress"), "none");
+  EXPECT_EQ(ask("PUT " + path + "/egress", "{}").status, 400);
+  EXPECT_EQ(ask("PUT /v1/sandboxes/sbx_none/egress", R"({"egress":"none"})").status, 404);
+  service_->report = {.policy = runtime::EgressPolicy::none(),
+                      .refused = {0, 2, 0, 0, 0},
+                      .latest = {{.reason = runtime::RefusalReason::kNever,
+                                  .address = *IpAddress::parse("169.254.169.254"),
+                                  .protocol = 6,
+                                  .port = 80,
+                                  .times = 2,
+                                  .last = {}}}};
+  const auto said = json::parse(ask("GET " + path + "/explain").body);
+  EXPECT_EQ(said.at("refused").at("never"), 2);
+  const auto& latest = said.at("latest").at(0);
+  EXPECT_EQ(latest.at("address"), "169.254.169.254");
+  EXPECT_EQ(latest.at("protocol"), "tcp");
+  EXPECT_EQ(latest.at("port"), 80);
+  service_->why_no_network = "none here";
+  EXPECT_EQ(ask("PUT " + path + "/egress", R"({"egress":"open"})").status, 503);
+}
+
 TEST_F(FaceTest, SaysWhatItDoesNotOffer) {
-  const auto answer = ask("PUT /v1/sandboxes/x/egress");
-  EXPECT_EQ(answer.status, 404);
-  EXPECT_THAT(error_of(answer), HasSubstr("is not offered by this version"));
   EXPECT_THAT(error_of(ask("GET /v1/nonsense")), HasSubstr("no such route"));
   const auto wrong_method = ask("PATCH /v1/sandboxes");
   EXPECT_EQ(wrong_method.status, 405);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/arguments.h"
+#include "api/egress.h"
 
 namespace warren::api::podflare {
 namespace {
@@ -20,39 +21,32 @@ Result<json::object> optional_object(std::string_view body) {
   return parse_object(body, kBody);
 }
 
-// Until sandboxes have a network, every policy is taken and none is granted.
-void read_egress(Arguments& arguments, std::vector<std::string>& notes) {
-  const auto* egress = arguments.value("egress");
-  if (egress == nullptr) return;
-  const auto* flag = egress->if_bool();
-  const auto* word = egress->if_string();
-  const bool none = (flag != nullptr && !*flag) || (word != nullptr && *word == "none");
-  if (none) return;
-  const bool policy =
-      flag != nullptr || (word != nullptr && *word == "open") || egress->is_array() || egress->is_object();
-  if (!policy) {
-    arguments.refuse("egress", "true, false, \"open\", \"none\", a list or a policy object", *egress);
-    return;
-  }
-  notes.emplace_back("egress is not offered by this version of Warren: the sandbox has none but loopback");
-}
-
 }  // namespace
 
-Result<CreateRequest> read_create(std::string_view body, const Settings& settings) {
+Result<service::CreateSpec> read_create(std::string_view body, const Settings& settings) {
   auto object = optional_object(body);
   if (!object) return std::unexpected(std::move(object).error());
   Arguments arguments(*object);
-  CreateRequest request;
-  request.spec.template_name = arguments.string("template");
-  read_egress(arguments, request.notes);
-  request.spec.ttl_seconds =
+  service::CreateSpec spec;
+  spec.template_name = arguments.string("template");
+  spec.egress = read_egress(arguments);
+  spec.ttl_seconds =
       arguments.integer("ttl_seconds", {.min = settings.min_ttl.count(), .max = settings.max_ttl.count()});
-  request.spec.persistent = arguments.boolean("persistent").value_or(false);
-  request.spec.name = arguments.string("name");
-  request.spec.isolation = arguments.choice("isolation", {"auto", "namespace", "microvm"});
+  spec.persistent = arguments.boolean("persistent").value_or(false);
+  spec.name = arguments.string("name");
+  spec.isolation = arguments.choice("isolation", {"auto", "namespace", "microvm"});
   WARREN_TRY(arguments.finish());
-  return request;
+  return spec;
+}
+
+Result<runtime::EgressPolicy> read_egress_change(std::string_view body) {
+  auto object = parse_object(body, kBody);
+  if (!object) return std::unexpected(std::move(object).error());
+  Arguments arguments(*object);
+  auto policy = read_egress(arguments);
+  WARREN_TRY(arguments.finish());
+  if (!policy) return fail(ErrorKind::kInvalid, "egress is missing: \"open\", \"none\" or a list");
+  return *std::move(policy);
 }
 
 Result<service::ForkSpec> read_fork(std::string_view body) {

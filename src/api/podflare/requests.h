@@ -15,14 +15,11 @@ namespace warren::api::podflare {
 // No JSON body is longer than this; a longer one is refused before it is read whole.
 inline constexpr std::size_t kMaxBody = 8UL * 1024 * 1024;
 
-struct CreateRequest {
-  service::CreateSpec spec;
-  // What the client asked for and does not get, one sentence each.
-  std::vector<std::string> notes;
-};
-
 // POST /v1/sandboxes. An empty body is {}.
-Result<CreateRequest> read_create(std::string_view body, const Settings& settings);
+Result<service::CreateSpec> read_create(std::string_view body, const Settings& settings);
+
+// PUT /v1/sandboxes/:id/egress.
+Result<runtime::EgressPolicy> read_egress_change(std::string_view body);
 
 // POST /v1/sandboxes/:id/fork. An empty body is {}.
 Result<service::ForkSpec> read_fork(std::string_view body);

@@ -7,7 +7,6 @@ namespace warren::api::podflare {
 namespace {
 
 using testing::HasSubstr;
-using testing::SizeIs;
 
 template <typename T>
 std::string refusal(const Result<T>& result) {
@@ -18,8 +17,8 @@ TEST(CreateBody, MayBeMissing) {
   for (const auto* body : {"", "  \n", "{}", "{\"template\":null}"}) {
     const auto request = read_create(body, {});
     ASSERT_TRUE(request.has_value()) << refusal(request);
-    EXPECT_EQ(request->spec.template_name, std::nullopt);
-    EXPECT_TRUE(request->notes.empty());
+    EXPECT_EQ(request->template_name, std::nullopt);
+    EXPECT_EQ(request->egress, std::nullopt);
   }
 }
 
@@ -28,22 +27,35 @@ TEST(CreateBody, IsTakenWhole) {
       R"({"template":"python-datasci","ttl_seconds":600,"persistent":true,"name":"n","isolation":"auto"})",
       {});
   ASSERT_TRUE(request.has_value()) << refusal(request);
-  EXPECT_EQ(request->spec.template_name, "python-datasci");
-  EXPECT_EQ(request->spec.ttl_seconds, 600);
-  EXPECT_TRUE(request->spec.persistent);
-  EXPECT_EQ(request->spec.name, "n");
-  EXPECT_EQ(request->spec.isolation, "auto");
+  EXPECT_EQ(request->template_name, "python-datasci");
+  EXPECT_EQ(request->ttl_seconds, 600);
+  EXPECT_TRUE(request->persistent);
+  EXPECT_EQ(request->name, "n");
+  EXPECT_EQ(request->isolation, "auto");
 }
 
-TEST(CreateBody, IsToldThatThereIsNoEgressWhereItAsksForSome) {
-  for (const auto* none : {"false", "\"none\"", "null"}) {
-    EXPECT_THAT(read_create(std::string("{\"egress\":") + none + "}", {})->notes, SizeIs(0)) << none;
-  }
-  for (const auto* some : {"true", "\"open\"", "[\"example.com\"]", "{\"allow\":[]}"}) {
-    EXPECT_THAT(read_create(std::string("{\"egress\":") + some + "}", {})->notes, SizeIs(1)) << some;
-  }
-  EXPECT_THAT(refusal(read_create(R"({"egress":7})", {})), HasSubstr("egress must be true, false"));
-  EXPECT_THAT(refusal(read_create(R"({"egress":"some"})", {})), HasSubstr("egress must be"));
+TEST(EgressBody, IsAPolicy) {
+  const auto told = [](const std::string& egress) {
+    const auto read = read_egress_change("{\"egress\":" + egress + "}");
+    return read ? text_of(*read) : "refused: " + read.error().message();
+  };
+  for (const auto* none : {"false", "\"none\"", R"({"mode":"none"})"}) EXPECT_EQ(told(none), "none") << none;
+  for (const auto* open : {"true", "\"open\"", R"({"mode":"open"})"}) EXPECT_EQ(told(open), "open") << open;
+  for (const auto* list : {R"(["203.0.113.0/24","a.example.com"])", R"({"allow":["203.0.113.0/24","a.example.com"]})",
+                           R"({"mode":"list","allow":["203.0.113.0/24","A.example.com."]})"})
+    EXPECT_EQ(told(list), "list 203.0.113.0/24 a.example.com") << list;
+  EXPECT_EQ(told("[]"), "list");
+  EXPECT_THAT(told("7"), HasSubstr("egress must be true, false"));
+  EXPECT_THAT(told("\"some\""), HasSubstr("egress must be"));
+  EXPECT_THAT(told("[7]"), HasSubstr("a list of strings"));
+  EXPECT_THAT(told("[\"a b\"]"), HasSubstr("a b"));
+  EXPECT_THAT(told("{}"), HasSubstr("allow is missing"));
+  EXPECT_THAT(told(R"({"mode":"open","allow":[]})"), HasSubstr("the mode list only"));
+  EXPECT_THAT(told(R"({"mode":"some"})"), HasSubstr("mode"));
+  EXPECT_THAT(told(R"({"allow":"a"})"), HasSubstr("a list of strings"));
+  EXPECT_THAT(told(R"({"allowed":[]})"), HasSubstr("allowed"));
+  EXPECT_THAT(told("null"), HasSubstr("egress is missing"));
+  EXPECT_EQ(read_create(R"({"egress":null})", {})->egress, std::nullopt);
 }
 
 TEST(CreateBody, IsRefusedWithWhatWasExpected) {

@@ -191,4 +191,25 @@ std::string_view name_of(EgressMode mode) {
   return "none";
 }
 
+std::string text_of(const EgressPolicy& policy) {
+  std::string text(name_of(policy.mode));
+  for (const auto& entry : policy.entries()) text.append(" ").append(entry);
+  return text;
+}
+
+Result<EgressPolicy> parse_policy(std::string_view text) {
+  if (text == name_of(EgressMode::kNone)) return EgressPolicy::none();
+  if (text == name_of(EgressMode::kOpen)) return EgressPolicy::open();
+  const std::string_view list = name_of(EgressMode::kList);
+  if (!text.starts_with(list)) return fail(ErrorKind::kInvalid, "not a policy of egress");
+  std::vector<std::string> entries;
+  for (text.remove_prefix(list.size()); !text.empty();) {
+    if (text.front() != ' ') return fail(ErrorKind::kInvalid, "not a policy of egress");
+    const auto end = std::min(text.find(' ', 1), text.size());
+    entries.emplace_back(text.substr(1, end - 1));
+    text.remove_prefix(end);
+  }
+  return EgressPolicy::list(entries);
+}
+
 }  // namespace warren::runtime

@@ -75,4 +75,9 @@ struct EgressPolicy {
 // "none", "open", "list".
 std::string_view name_of(EgressMode mode);
 
+// In one line: "none", "open", or "list" and the entries, between blanks. parse_policy() reads it
+// again; kInvalid for anything else.
+std::string text_of(const EgressPolicy& policy);
+Result<EgressPolicy> parse_policy(std::string_view text);
+
 }  // namespace warren::runtime

@@ -109,5 +109,15 @@ TEST(EgressPolicy, IsBounded) {
   EXPECT_TRUE(EgressPolicy::list(entries));
 }
 
+TEST(EgressPolicy, StandsInOneLineAndIsReadAgain) {
+  for (const auto* text : {"none", "open", "list", "list api.example.com", "list *.example.org 203.0.113.0/24:80-90/udp"}) {
+    const auto policy = parse_policy(text);
+    ASSERT_TRUE(policy) << text;
+    EXPECT_EQ(text_of(*policy), text);
+  }
+  for (const auto* text : {"", "nothing", "none ", "open a.com", "listed", "list ", "list  a.com", "list a.com "})
+    EXPECT_FALSE(parse_policy(text)) << text;
+}
+
 }  // namespace
 }  // namespace warren::runtime

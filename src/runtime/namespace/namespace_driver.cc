@@ -413,6 +413,8 @@ Result<void> NamespaceDriver::replace(const std::string& id, const std::string& 
     return fail(ErrorKind::kConflict, "one of the two is being forked");
   if (loser->ended.is_set() || machine->ended.is_set())
     return fail(ErrorKind::kConflict, "one of the two has ended");
+  // What the id may reach stays with it.
+  if (machine->egress != loser->egress) WARREN_TRY(set_egress(winner, loser->egress));
   sandboxes_.erase(winner);
   remember_destroyed(winner);
   // The old machine ends under a name that nobody knows.

@@ -1,0 +1,270 @@
+"""What sandboxes reach of a little internet, as clients ask for it in each face, while they run and
+across forks, merges and restarts; and what they are told of what they were refused."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from little_internet import HOST, METADATA, PRIVATE, PUBLIC, PUBLIC6, LittleInternet
+from warren_client import eventually
+from warren_server import Warren
+
+# Prints a line for each place: the first byte of an answer, or why there is none.
+REACH = """
+import errno, socket
+def reach(host, port, kind=socket.SOCK_STREAM):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, kind) as s:
+        s.settimeout(4)
+        try:
+            s.connect((host, port))
+            if kind == socket.SOCK_DGRAM:
+                s.send(b"\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0\\x03one\\x07example\\x03com\\0\\0\\x01\\0\\x01")
+                return "answered" if s.recv(512) else "nothing"
+            s.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+            return "answered" if s.recv(1) == b"H" else "nothing"
+        except TimeoutError:
+            return "silence"
+        except OSError as e:
+            return errno.errorcode[e.errno]
+"""
+REFUSED = {"ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "ECONNRESET"}
+
+
+@pytest.fixture(scope="module")
+def internet():
+    with LittleInternet() as net:
+        yield net
+
+
+@pytest.fixture(scope="module")
+def server(internet):
+    one = Warren.start(egress={"enabled": True, "dns": [PUBLIC[0]]}, runtime={"stock": 2})
+    try:
+        yield one
+        one.stop()
+    finally:
+        one.discard()
+
+
+@pytest.fixture
+def make(server):
+    made = []
+
+    def create(**spec):
+        made.append(server.client.create(**spec))
+        made[-1].python_ok(REACH)
+        return made[-1]
+
+    yield create
+    for one in made:
+        server.client.request("DELETE", one.path)
+
+
+def reach(sandbox, host, port=80, udp=False):
+    kind = "socket.SOCK_DGRAM" if udp else "socket.SOCK_STREAM"
+    return sandbox.python_ok(f"print(reach({host!r}, {port}, {kind}))").strip()
+
+
+def set_egress(sandbox, egress):
+    return sandbox.client.expect(200, "PUT", f"{sandbox.path}/egress", {"egress": egress}).json()
+
+
+def explain(sandbox):
+    return sandbox.client.expect(200, "GET", f"{sandbox.path}/explain").json()
+
+
+def own_address(sandbox):
+    return json.loads(sandbox.bash_ok("ip -json -4 address show dev eth0"))[0]["addr_info"][0]["local"]
+
+
+def test_open_is_what_who_says_nothing_gets(make):
+    sandbox = make()
+    assert sandbox.info["egress"] == "open" and "notes" not in sandbox.info
+    assert reach(sandbox, PUBLIC[0]) == "answered"
+    assert reach(sandbox, PUBLIC6) == "answered"
+    assert reach(sandbox, PUBLIC[1], 8080) == "answered"
+
+
+def test_what_nobody_may_reach_is_refused_under_every_policy(make):
+    other = make()
+    neighbour = own_address(other)
+    for egress in ("open", [PRIVATE, METADATA, *HOST, neighbour, "198.18.0.0/15"]):
+        sandbox = make(egress=egress)
+        for host in (PRIVATE, METADATA, *HOST, neighbour):
+            assert reach(sandbox, host) in REFUSED, (egress, host)
+        said = explain(sandbox)
+        assert {one["address"] for one in said["latest"]} >= {PRIVATE, METADATA, HOST[0]}, said
+        assert all(one["why"] and one["protocol"] == "tcp" and one["port"] == 80 for one in said["latest"]), said
+        assert said["refused"]["never"] >= 2 and said["refused"]["host"] >= 1, said
+
+
+def test_none_is_not_a_packet(internet, make):
+    sandbox = make(egress=False)
+    assert sandbox.info["egress"] == "none"
+    before = len(internet.arrived())
+    for host in (PUBLIC[0], PUBLIC6, PRIVATE):
+        assert reach(sandbox, host) in REFUSED
+        assert reach(sandbox, host, 53, udp=True) in REFUSED
+    assert internet.arrived()[before:] == []
+
+
+def test_a_list_is_all_that_is_reached(make):
+    wanted = [f"{PUBLIC[0]}:80", f"[{PUBLIC6}]:8080"]
+    sandbox = make(egress=wanted)
+    assert sandbox.info["egress"] == wanted
+    assert reach(sandbox, PUBLIC[0]) == "answered"
+    assert reach(sandbox, PUBLIC6, 8080) == "answered"
+    for host, port in ((PUBLIC[0], 8080), (PUBLIC[1], 80), (PUBLIC6, 80)):
+        assert reach(sandbox, host, port) in REFUSED, (host, port)
+    assert reach(sandbox, PUBLIC[0], 53, udp=True) in REFUSED
+    said = explain(sandbox)
+    assert said["egress"] == wanted and said["refused"]["policy"] >= 3
+    assert {(one["address"], one.get("port")) for one in said["latest"]} >= {(PUBLIC[0], 8080), (PUBLIC[1], 80)}
+
+
+def test_a_change_holds_at_once_and_cuts_what_it_does_not_allow(make):
+    sandbox = make(egress="open")
+    sandbox.python_ok("kept, cut = [socket.create_connection((host, 80), timeout=10) for host in "
+                      f"({PUBLIC[0]!r}, {PUBLIC[1]!r})]")
+    assert set_egress(sandbox, [PUBLIC[0]])["egress"] == [PUBLIC[0]]
+    asked = ("def asked(s):\n    try:\n        s.sendall(b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'); return s.recv(4)\n"
+             "    except OSError as e: return errno.errorcode[e.errno]\n")
+    assert sandbox.python_ok(asked + "print(asked(kept))") == "b'HTTP'\n"
+    assert "HTTP" not in sandbox.python_ok("print(asked(cut))")
+    assert reach(sandbox, PUBLIC[1]) in REFUSED
+    assert sandbox.refresh()["egress"] == [PUBLIC[0]]
+    set_egress(sandbox, "none")
+    assert "HTTP" not in sandbox.python_ok("print(asked(kept))")
+    assert reach(sandbox, PUBLIC[0]) in REFUSED
+    set_egress(sandbox, True)
+    assert reach(sandbox, PUBLIC[1]) == "answered"
+
+
+def test_one_that_began_with_none_can_be_opened(make):
+    sandbox = make(egress="none")
+    set_egress(sandbox, {"mode": "list", "allow": [PUBLIC[1]]})
+    assert reach(sandbox, PUBLIC[1]) == "answered"
+    assert reach(sandbox, PUBLIC[0]) in REFUSED
+
+
+def test_forks_have_their_parents(make):
+    parent = make(egress=[PUBLIC[0]])
+    children = parent.fork(2)
+    try:
+        for child in children:
+            assert child.refresh()["egress"] == [PUBLIC[0]]
+            assert reach(child, PUBLIC[0]) == "answered"
+            assert reach(child, PUBLIC[1]) in REFUSED
+        set_egress(children[0], "none")
+        assert reach(children[0], PUBLIC[0]) in REFUSED
+        assert reach(children[1], PUBLIC[0]) == reach(parent, PUBLIC[0]) == "answered"
+    finally:
+        for child in children:
+            child.destroy()
+
+
+def test_what_is_merged_into_a_sandbox_has_its(make):
+    parent = make(egress="none")
+    child, = parent.fork()
+    set_egress(child, "open")
+    assert reach(child, PUBLIC[0]) == "answered"
+    parent.merge(child)
+    assert parent.refresh()["egress"] == "none"
+    assert reach(parent, PUBLIC[0]) in REFUSED
+
+
+def test_the_server_may_be_killed(server, make):
+    sandbox = make(egress="open")
+    set_egress(sandbox, [PUBLIC[0]])
+    killed = server.server_pid
+    os.kill(killed, signal.SIGKILL)
+    eventually(lambda: server.server_pid not in (None, killed), 60, "another server")
+    server.wait_healthy()
+    assert sandbox.refresh()["egress"] == [PUBLIC[0]]
+    assert reach(sandbox, PUBLIC[0]) == "answered"
+    assert reach(sandbox, PUBLIC[1]) in REFUSED
+
+
+def test_over_mcp(server):
+    client = server.client
+    made = client.tool("create_sandbox", egress=[PUBLIC[0]])["structuredContent"]
+    sandbox = client.sandbox(made["sandbox_id"])
+    try:
+        assert made["egress"] == [PUBLIC[0]] and "egress_note" not in made
+        sandbox.python_ok(REACH)
+        assert reach(sandbox, PUBLIC[1]) in REFUSED
+        result = client.tool("explain", sandbox_id=sandbox.id)
+        assert result["structuredContent"]["egress"] == [PUBLIC[0]]
+        assert f"tcp {PUBLIC[1]} port 80: the sandbox's egress does not allow it" in result["content"][0]["text"]
+        changed = client.tool("set_egress", sandbox_id=sandbox.id, egress="open")["structuredContent"]
+        assert changed == {"sandbox_id": sandbox.id, "egress": "open"}
+        assert reach(sandbox, PUBLIC[1]) == "answered"
+        assert "egress is missing" in client.tool_error("set_egress", sandbox_id=sandbox.id)
+        assert "list_sandboxes" in client.tool_error("explain", sandbox_id="sbx_" + "0" * 32)
+    finally:
+        sandbox.destroy()
+
+
+def test_on_the_command_line(server):
+    made = server.command("sandbox", "create", "--egress", f"{PUBLIC[0]},{PUBLIC6}").stdout.strip()
+    try:
+        assert server.command("sandbox", "egress", made).stdout == f"{PUBLIC[0]} {PUBLIC6}\n"
+        assert server.command("sandbox", "explain", made).stdout == f"egress: {PUBLIC[0]} {PUBLIC6}\nnothing was refused\n"
+        assert server.command("sandbox", "egress", made, "none").stdout == "none\n"
+        server.command("sandbox", "exec", made, f"timeout 5 bash -c 'echo > /dev/tcp/{PUBLIC[0]}/80' || true")
+        assert "the sandbox's egress does not allow it" in server.command("sandbox", "explain", made).stdout
+    finally:
+        server.command("sandbox", "rm", made)
+
+
+BAD = [(7, "egress must be"), ("some", "egress must be"), (["a b"], "a b"), (["10.0.0.0/33"], "10.0.0.0/33"), ([7], "list of strings"),
+       ({"mode": "list"}, "allow is missing"), ({"allow": [], "more": 1}, "more"), (["x" * 300], "egress"), (["1.2.3.4"] * 300, "256"),
+       (["api.example.com"], "opens addresses, not names")]
+
+
+@pytest.mark.parametrize("egress,word", BAD, ids=[word for _, word in BAD])
+def test_what_is_no_policy_is_refused_and_changes_nothing(server, make, egress, word):
+    sandbox = make(egress="none")
+    before = server.client.ids()
+    for method, path in (("POST", "/v1/sandboxes"), ("PUT", f"{sandbox.path}/egress")):
+        answer = server.client.request(method, path, {"egress": egress})
+        assert answer.status == 400 and word in answer.json()["error"], answer
+    for tool, arguments in (("create_sandbox", {}), ("set_egress", {"sandbox_id": sandbox.id})):
+        assert word in server.client.tool_error(tool, egress=egress, **arguments)
+    assert server.client.ids() == before and sandbox.refresh()["egress"] == "none"
+
+
+def test_another_accounts_sandbox_is_not_there(server, make):
+    sandbox = make(egress="none")
+    stranger = server.new_account("stranger")
+    for method, path, body in (("PUT", "egress", {"egress": "open"}), ("GET", "explain", None)):
+        assert stranger.request(method, f"{sandbox.path}/{path}", body).status == 404
+    assert sandbox.refresh()["egress"] == "none"
+
+
+def test_the_operator_chooses_what_who_says_nothing_gets_and_opens_ranges(internet):
+    server = Warren.start(egress={"enabled": True, "default": "none", "allow": [PRIVATE], "dns": [PUBLIC[0]]})
+    try:
+        sandbox = server.client.create()
+        sandbox.python_ok(REACH)
+        assert sandbox.info["egress"] == "none"
+        assert reach(sandbox, PRIVATE) in REFUSED
+        set_egress(sandbox, "open")
+        assert reach(sandbox, PRIVATE) == "answered"
+        assert reach(sandbox, METADATA) in REFUSED
+        sandbox.destroy()
+        server.stop()
+    finally:
+        server.discard()
+
+
+def test_a_host_that_offers_no_network_says_so(warren, client, sandbox):
+    assert sandbox.info["egress"] == "none"
+    answer = client.request("PUT", f"{sandbox.path}/egress", {"egress": "open"})
+    assert answer.status == 503 and "no network here" in answer.json()["error"], answer
+    assert "no network here" in client.tool_error("set_egress", sandbox_id=sandbox.id, egress=True)
+    assert client.expect(200, "PUT", f"{sandbox.path}/egress", {"egress": "none"}).json()["egress"] == "none"
+    assert "no network here" in client.tool("explain", sandbox_id=sandbox.id)["content"][0]["text"]

@@ -50,6 +50,10 @@ std::optional<EgressPolicy> list_of(Arguments& arguments, const json::array& ent
       return std::nullopt;
     }
     texts.emplace_back(entry.get_string());
+    if (const auto allowed = runtime::parse_allowed(texts.back()); !allowed) {
+      arguments.refuse(fmt::format("egress: {}: {}", in_quotes(texts.back()), allowed.error().message()));
+      return std::nullopt;
+    }
   }
   auto policy = EgressPolicy::list(texts);
   if (policy) return *std::move(policy);

@@ -39,7 +39,7 @@ TEST(Egress, IsExplainedInWords) {
                            .times = 3,
                            .last = WallTime()});
   EXPECT_EQ(explanation_told(report),
-            "egress: open\nrefused 3 times, last at 1970-01-01T00:00:00Z: icmp 2001:db8::2: no sandbox may reach "
+            "egress: open\nrefused 3 times, last at 1970-01-01T00:00:00.000Z: icmp 2001:db8::2: no sandbox may reach "
             "the host itself\n");
 }
 

@@ -180,6 +180,12 @@ Task<Result<void>> FakeRuntime::fork(std::string parent, std::vector<runtime::Sa
   co_return Result<void>();
 }
 
+Task<Result<void>> FakeRuntime::set_egress(std::string id, runtime::EgressPolicy policy) {
+  WARREN_TRY_CO(unless(egress_error));
+  machines.at(id).spec.egress = std::move(policy);
+  co_return Result<void>();
+}
+
 Task<Result<void>> FakeRuntime::replace(std::string id, std::string winner) {
   co_await asio::post(executor_, asio::use_awaitable);
   WARREN_TRY_CO(unless(replace_error));

@@ -112,7 +112,7 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   Task<Result<UniqueFd>> plan_merge(runtime::MergeSpec spec) override;
   Task<Result<UniqueFd>> connect(std::string id) override;
   Task<Result<void>> destroy(std::string id) override;
-  Task<Result<void>> set_egress(std::string, runtime::EgressPolicy) override { co_return Result<void>{}; }
+  Task<Result<void>> set_egress(std::string id, runtime::EgressPolicy policy) override;
   Task<Result<runtime::EgressReport>> egress(std::string) override {
     runtime::EgressReport report;
     co_return report;
@@ -144,6 +144,8 @@ class FakeRuntime final : public runtime::Client, public std::enable_shared_from
   FakeMachine next_machine;
   std::optional<Error> create_error;
   std::optional<Error> fork_error;
+  std::optional<Error> egress_error;
+  std::string& no_network() { return capabilities_.no_network; }
   runtime::StockInfo stock_info;
   std::vector<std::string> dropped_stock;
   // What the next comparison or merge answers, and what was asked.

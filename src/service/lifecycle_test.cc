@@ -26,7 +26,7 @@ TEST_F(LifecycleTest, ACreatedSandboxIsReadyAndRemembered) {
   EXPECT_EQ(info.template_name, "default");
   EXPECT_EQ(info.isolation, "namespace");
   EXPECT_EQ(info.fork_copies, "runner");
-  EXPECT_EQ(info.egress, runtime::EgressPolicy::none());
+  EXPECT_EQ(info.egress, runtime::EgressPolicy::open());
   EXPECT_EQ(info.state, SandboxState::kReady);
   EXPECT_EQ(info.expires_at - info.created_at, options_.tier.default_ttl);
   EXPECT_EQ(machine(info).spec.account, alice_.account_id);
@@ -459,6 +459,49 @@ TEST_F(LifecycleTest, TheDeadThatAnAccountKeepsAreBounded) {
   EXPECT_EQ(sandboxes_->list(alice_).size(), 256U);
   settle();
   EXPECT_EQ(store::SandboxRepository(*database_).all()->size(), 256U);
+}
+
+TEST_F(LifecycleTest, WhatASandboxMayReachIsRememberedAsItWasLastChanged) {
+  const auto range = *runtime::EgressPolicy::list({"203.0.113.0/24"});
+  CreateSpec spec;
+  spec.egress = range;
+  const SandboxInfo info = create(spec);
+  EXPECT_EQ(info.egress, range);
+  EXPECT_EQ(machine(info).spec.egress, range);
+  const auto changed = run(sandboxes_->set_egress(alice_, info.id, runtime::EgressPolicy::none()));
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(changed->egress, runtime::EgressPolicy::none());
+  EXPECT_EQ(machine(info).spec.egress, runtime::EgressPolicy::none());
+  EXPECT_EQ(run(sandboxes_->set_egress(mallory_, info.id, range)).error().kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(run(sandboxes_->explain(mallory_, info.id)).error().kind(), ErrorKind::kNotFound);
+  start();
+  settle();
+  EXPECT_EQ(sandboxes_->get(alice_, info.id)->egress, runtime::EgressPolicy::none());
+}
+
+TEST_F(LifecycleTest, APolicyThatCannotBeSetChangesNothing) {
+  const SandboxInfo info = create();
+  runtime_->egress_error = Error(ErrorKind::kUnavailable, "not now");
+  EXPECT_EQ(run(sandboxes_->set_egress(alice_, info.id, runtime::EgressPolicy::none())).error().kind(),
+            ErrorKind::kUnavailable);
+  EXPECT_EQ(sandboxes_->get(alice_, info.id)->egress, runtime::EgressPolicy::open());
+  const auto names = *runtime::EgressPolicy::list({"api.example.com"});
+  runtime_->egress_error.reset();
+  const auto refused = run(sandboxes_->set_egress(alice_, info.id, names));
+  EXPECT_EQ(refused.error().kind(), ErrorKind::kInvalid);
+  EXPECT_NE(refused.error().message().find("api.example.com"), std::string::npos);
+}
+
+TEST_F(LifecycleTest, WhereThereIsNoNetworkEverythingReachesNothing) {
+  runtime_->no_network() = "the host has none";
+  CreateSpec spec;
+  spec.egress = runtime::EgressPolicy::open();
+  const SandboxInfo info = create(spec);
+  EXPECT_EQ(info.egress, runtime::EgressPolicy::none());
+  const auto changed = run(sandboxes_->set_egress(alice_, info.id, runtime::EgressPolicy::open()));
+  EXPECT_EQ(changed.error().kind(), ErrorKind::kUnavailable);
+  EXPECT_NE(changed.error().message().find("the host has none"), std::string::npos);
+  EXPECT_TRUE(run(sandboxes_->set_egress(alice_, info.id, runtime::EgressPolicy::none())));
 }
 
 TEST_F(LifecycleTest, AThousandCreatedAndDestroyedLeaveNothing) {

@@ -276,7 +276,7 @@ class FakeSandboxes : public service::Sandboxes {
   Task<Result<runtime::EgressReport>> explain(service::Caller caller, std::string id) override {
     const auto found = get(caller, id);
     if (!found) co_return fail(found.error());
-    co_return report;
+    co_return explanation;
   }
   std::string no_network() const override { return why_no_network; }
   service::Ports& ports() override { return fake_ports; }
@@ -284,7 +284,7 @@ class FakeSandboxes : public service::Sandboxes {
 
   FakePorts fake_ports;
   std::string why_no_network = "this host has none";
-  runtime::EgressReport report;
+  runtime::EgressReport explanation;
 
  private:
   Result<std::shared_ptr<service::Execution>> start() {

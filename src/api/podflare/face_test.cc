@@ -366,7 +366,7 @@ TEST_F(FaceTest, ChangesAndExplainsWhatASandboxReaches) {
   EXPECT_EQ(json::parse(changed.body).at("egress"), "none");
   EXPECT_EQ(ask("PUT " + path + "/egress", "{}").status, 400);
   EXPECT_EQ(ask("PUT /v1/sandboxes/sbx_none/egress", R"({"egress":"none"})").status, 404);
-  service_->report = {.policy = runtime::EgressPolicy::none(),
+  service_->explanation = {.policy = runtime::EgressPolicy::none(),
                       .refused = {0, 2, 0, 0, 0},
                       .latest = {{.reason = runtime::RefusalReason::kNever,
                                   .address = *IpAddress::parse("169.254.169.254"),

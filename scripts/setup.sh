@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that Warren needs, those that are missing only, and makes
-# the system user its server runs as.
+# the system users that its unprivileged processes run as.
 #
 #   scripts/setup.sh [run] [build] [test]     the sections of scripts/packages; default: run build
 #
@@ -9,7 +9,6 @@ set -eu
 
 here=$(dirname "$(readlink -f "$0")")
 list=$here/packages
-user=warren
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {
@@ -99,8 +98,10 @@ if [ -n "$missing" ]; then
   fi
 fi
 
-if ! getent passwd "$user" >/dev/null; then
+# The server's, and that of the process that resolves names for sandboxes.
+for user in warren warren-gateway; do
+  if getent passwd "$user" >/dev/null; then continue; fi
   say "making the system user $user"
   as_root useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin \
-    --comment "Warren's server" "$user" || die "useradd could not make the user $user" "What it said stands above."
-fi
+    --comment "Warren" "$user" || die "useradd could not make the user $user" "What it said stands above."
+done

@@ -166,6 +166,7 @@ Result<void> run_runtime(RuntimeOptions options) {
                               .template_imports = std::move(options.template_imports)};
   namespaces.stock = options.stock;
   namespaces.egress = std::move(options.egress);
+  namespaces.resolver = std::move(options.resolver);
   if (options.pool_bytes != 0) namespaces.pool_bytes = options.pool_bytes;
   if (options.floor_bytes != 0) namespaces.floor_bytes = options.floor_bytes;
   if (options.id_base != 0) namespaces.id_base = options.id_base;

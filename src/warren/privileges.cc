@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <csignal>
 
 #include "base/log.h"
+#include "linux/syscall_filter.h"
 
 namespace warren::cli {
 namespace {
@@ -85,6 +87,19 @@ Result<void> end_with_parent(int parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0) return fail_errno("PR_SET_PDEATHSIG");
   if (getppid() != parent) return fail(ErrorKind::kUnavailable, "the parent process has ended");
   return {};
+}
+
+Result<void> confine_process(const User& user, std::uint64_t descriptors) {
+  WARREN_TRY(raise_descriptor_limit(descriptors));
+  // What is in memory here are keys and clients' code, or what sandboxes ask.
+  const rlimit no_core{0, 0};
+  if (setrlimit(RLIMIT_CORE, &no_core) != 0) return fail_errno("RLIMIT_CORE");
+  umask(0077);
+  if (chdir("/") != 0) return fail_errno("chdir /");
+  WARREN_TRY(become(user));
+  auto filter = linux_::SeccompFilter::for_server();
+  if (!filter) return std::unexpected(std::move(filter).error());
+  return filter->install();
 }
 
 Result<void> raise_descriptor_limit(std::uint64_t wanted) {

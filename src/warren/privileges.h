@@ -20,6 +20,10 @@ Result<void> become(const User& user);
 // `parent` is who it was.
 Result<void> end_with_parent(int parent);
 
+// All of that for a process that faces others: it becomes `user`, leaves no core, has that many
+// descriptors, and from then on only the system calls of the server's filter (linux/syscall_filter.h).
+Result<void> confine_process(const User& user, std::uint64_t descriptors);
+
 // Lets this process have `wanted` descriptors open, or as many as the host allows a
 // root that may not raise its limits (in a container).
 Result<void> raise_descriptor_limit(std::uint64_t wanted);

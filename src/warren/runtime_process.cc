@@ -5,11 +5,11 @@
 #include <memory>
 
 #include "base/log.h"
-#include "runtime/egress/nameservers.h"
 #include "runtime/server.h"
 #include "runtime/templates.h"
 #include "warren/home.h"
 #include "warren/installation.h"
+#include "warren/resolver_process.h"
 #include "warren/supervisor.h"
 
 namespace warren::cli {
@@ -42,7 +42,8 @@ Result<void> run_runtime_process(const Config& config) {
   options.stock = config.stock;
   if (config.egress) {
     options.egress = config.egress_rules;
-    if (options.egress->dns_upstreams.empty()) options.egress->dns_upstreams = runtime::host_nameservers();
+    options.egress->dns_upstreams = nameservers_of(config);
+    options.resolver = {"/proc/self/exe", kResolverCommand};
   }
   options.template_root = [templates](std::string_view name) { return templates->root_of(name); };
   options.template_imports = [templates](std::string_view name) { return templates->imports_of(name); };

@@ -10,6 +10,7 @@
 #include "warren/console.h"
 #include "warren/first_start.h"
 #include "warren/home.h"
+#include "warren/resolver_process.h"
 #include "warren/runtime_process.h"
 #include "warren/server_process.h"
 #include "warren/supervisor.h"
@@ -90,11 +91,13 @@ void add_serve_commands(CLI::App& app, Action& chosen) {
   auto* serving = app.add_subcommand("serve", "Serve until it is told to stop (run as root)");
   serving->callback([&chosen] { chosen = serve; });
 
-  // Started by the supervisor only; an empty group hides them from the help.
+  // Started by the supervisor and the runtime only; an empty group hides them from the help.
   auto* runtime = app.add_subcommand(kRuntimeCommand)->group("");
   runtime->callback([&chosen] { chosen = [] { return run_part("runtime", run_runtime_process); }; });
   auto* server = app.add_subcommand(kServerCommand)->group("");
   server->callback([&chosen] { chosen = [] { return run_part("server", run_server); }; });
+  auto* resolver = app.add_subcommand(kResolverCommand)->group("");
+  resolver->callback([&chosen] { chosen = [] { return run_part("resolver", run_resolver_process); }; });
 }
 
 }  // namespace warren::cli

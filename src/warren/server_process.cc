@@ -1,7 +1,6 @@
 #include "warren/server_process.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -21,7 +20,6 @@
 #include "api/ports/proxy.h"
 #include "base/log.h"
 #include "http/server.h"
-#include "linux/syscall_filter.h"
 #include "service/keys.h"
 #include "service/sandboxes.h"
 #include "store/database.h"
@@ -48,16 +46,7 @@ constexpr std::uint64_t kDescriptors = 65'536;
 Result<void> confine(const Config& config) {
   const auto user = find_user(config.user);
   if (!user) return std::unexpected(user.error());
-  WARREN_TRY(raise_descriptor_limit(kDescriptors));
-  // What is in memory here are keys and clients' code.
-  const rlimit no_core{0, 0};
-  if (setrlimit(RLIMIT_CORE, &no_core) != 0) return fail_errno("RLIMIT_CORE");
-  umask(0077);
-  if (chdir("/") != 0) return fail_errno("chdir /");
-  WARREN_TRY(become(*user));
-  auto filter = linux_::SeccompFilter::for_server();
-  if (!filter) return std::unexpected(std::move(filter).error());
-  return filter->install();
+  return confine_process(*user, kDescriptors);
 }
 
 Task<void> tell_ready(std::shared_ptr<service::Sandboxes> sandboxes) {

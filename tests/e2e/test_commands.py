@@ -1,6 +1,7 @@
 """Commands in a sandbox over REST: what comes back, when they end, what they leave."""
 
 import base64
+import concurrent.futures
 import json
 import threading
 
@@ -260,3 +261,13 @@ def test_each_command_is_a_fresh_process_of_root_in_its_home(sandbox):
     sandbox.bash_ok("X=1; cd /; export Y=2")
     run = sandbox.bash("echo \"${X-none} ${Y-none} $(id -u) $PWD $HOME\"")
     assert run.text == "none none 0 /root /root\n"
+
+
+def test_what_ends_just_when_its_answer_begins(module_sandbox):
+    """The head of an answer waits 200 ms for what comes first: nothing of it is lost if that comes with the head."""
+    def run(pause):
+        return pause, module_sandbox.bash(f"sleep 0.{pause}; echo done")
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for pause, said in pool.map(run, range(150, 230)):
+            assert said.code == 0 and said.stdout == b"done\n", (pause, said)

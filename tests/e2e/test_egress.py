@@ -3,6 +3,7 @@ across forks, merges and restarts; and what they are told of what they were refu
 
 import json
 import os
+import pwd
 import signal
 
 import pytest
@@ -266,10 +267,70 @@ def test_the_operator_chooses_what_who_says_nothing_gets_and_opens_ranges(intern
         server.discard()
 
 
-def test_a_host_that_offers_no_network_says_so(warren, client, sandbox):
-    assert sandbox.info["egress"] == "none"
-    answer = client.request("PUT", f"{sandbox.path}/egress", {"egress": "open"})
-    assert answer.status == 503 and "no network here" in answer.json()["error"], answer
-    assert "no network here" in client.tool_error("set_egress", sandbox_id=sandbox.id, egress=True)
-    assert client.expect(200, "PUT", f"{sandbox.path}/egress", {"egress": "none"}).json()["egress"] == "none"
-    assert "no network here" in client.tool("explain", sandbox_id=sandbox.id)["content"][0]["text"]
+LOOK_UP = """
+import socket
+def look_up(name, family=socket.AF_UNSPEC):
+    try:
+        return sorted({one[4][0] for one in socket.getaddrinfo(name, 80, family, socket.SOCK_STREAM)})
+    except socket.gaierror as e:
+        return e.errno
+"""
+
+
+def look_up(sandbox, name):
+    return sandbox.python_ok(LOOK_UP + f"print(look_up({name!r}))").strip()
+
+
+def test_names_lead_to_addresses(internet, make):
+    sandbox = make(egress="open")
+    assert eventually(lambda: look_up(sandbox, "one.example.com") == f"['{PUBLIC[0]}']", 20, "the resolver")
+    assert PUBLIC6 in look_up(sandbox, "deep.one.example.org")
+    said = json.loads(sandbox.bash_ok("curl -sS http://two.example.com/x"))
+    assert said == {"address": PUBLIC[1], "host": "two.example.com", "path": "/x"}
+    assert look_up(sandbox, "nothing.example.com").startswith("-"), "there is no such name"
+    assert sandbox.bash_ok("cat /etc/resolv.conf") == "nameserver 198.18.0.1\n"
+
+
+def test_names_lead_nowhere_where_nobody_may_go(make):
+    sandbox = make(egress="open")
+    for name in ("rebinding.example.com", "metadata.example.com", "localhost.example.com"):
+        assert look_up(sandbox, name).startswith("-"), name
+    assert sandbox.bash("curl -sS --max-time 20 http://metadata.example.com/").code != 0
+
+
+def test_who_may_reach_nothing_by_name_hears_so_at_once_and_nobody_is_asked(internet, make):
+    for egress in ("none", [PUBLIC[0]]):
+        sandbox = make(egress=egress)
+        before = len(internet.arrived())
+        run = sandbox.python(LOOK_UP + "import time\nbegan = time.monotonic()\nprint(look_up('one.example.com'), time.monotonic() - began < 4)")
+        assert run.stdout.startswith(b"-") and run.stdout.endswith(b"True\n"), run
+        assert [p for p in internet.arrived()[before:] if p["port"] == 53] == []
+
+
+def resolver_of(server):
+    """The process, a child of the runtime's that has no rights."""
+    with open(f"/proc/{server.runtime_pid}/task/{server.runtime_pid}/children") as file:
+        for pid in file.read().split():
+            with open(f"/proc/{pid}/cmdline", "rb") as command:
+                if b"internal-resolver" in command.read():
+                    return int(pid)
+    return None
+
+
+def test_a_resolver_that_is_killed_comes_again(server, make):
+    sandbox = make(egress="open")
+    eventually(lambda: look_up(sandbox, "one.example.com") == f"['{PUBLIC[0]}']", 20, "the resolver")
+    killed = resolver_of(server)
+    os.kill(killed, signal.SIGKILL)
+    eventually(lambda: resolver_of(server) not in (None, killed), 30, "another resolver")
+    eventually(lambda: look_up(sandbox, "one.example.com") == f"['{PUBLIC[0]}']", 20, "its answer")
+
+
+def test_the_resolver_has_no_rights(server):
+    pid = eventually(lambda: resolver_of(server), 20, "the resolver")
+    with open(f"/proc/{pid}/status") as file:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    user = pwd.getpwnam("warren-gateway")
+    assert status["Uid"].split() == [str(user.pw_uid)] * 4 and status["Gid"].split() == [str(user.pw_gid)] * 4
+    assert {status[kind] for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+    assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2" and status["Groups"].strip() == ""

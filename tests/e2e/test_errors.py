@@ -407,3 +407,12 @@ def assert_tells_of_the_dead_agent(result):
     text = "".join(block["text"] for block in result["content"])
     assert "process 1" in text and "SIGKILL" in text and "create a new one" in text, text
     assert result["_meta"]["warren/error"] in ("unavailable", "conflict"), result
+
+
+def test_a_host_that_offers_no_network_says_so(warren, client, sandbox):
+    assert sandbox.info["egress"] == "none"
+    answer = client.request("PUT", f"{sandbox.path}/egress", {"egress": "open"})
+    assert answer.status == 503 and "no network here" in answer.json()["error"], answer
+    assert "no network here" in client.tool_error("set_egress", sandbox_id=sandbox.id, egress=True)
+    assert client.expect(200, "PUT", f"{sandbox.path}/egress", {"egress": "none"}).json()["egress"] == "none"
+    assert "no network here" in client.tool("explain", sandbox_id=sandbox.id)["content"][0]["text"]

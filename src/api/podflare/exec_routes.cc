@@ -122,30 +122,31 @@ Task<void> stream_execution(std::shared_ptr<service::Execution> execution, http:
   headers.set("Cache-Control", "no-store");
   headers.set("X-Accel-Buffering", "no");
   EventLines lines;
-  Piece piece;
+  // Of the first event, which may come at any wait from here on.
+  std::optional<Piece> gathered;
   if (first.event) {
     auto gathering = gather(execution, lines, std::move(*first.event));
-    piece = co_await std::move(gathering);
-    if (piece.end == Piece::End::kWhole) {
+    gathered = co_await std::move(gathering);
+    if (gathered->end == Piece::End::kWhole) {
       writer.on_disconnect({});
-      http::Response whole{.status = 200, .headers = std::move(headers), .body = std::move(piece.text)};
+      http::Response whole{.status = 200, .headers = std::move(headers), .body = std::move(gathered->text)};
       (void)co_await writer.send(std::move(whole));
       co_return;
     }
   }
   const auto begun = co_await writer.begin(200, std::move(headers));
   if (!begun) execution->cancel();
-  const bool came_late = !first.event;
   while (!first.event) {
     first.timer.expires_at(Clock::time_point::max());
     co_await wait(first);
   }
   if (!begun) co_return;
-  if (came_late) {
+  if (!gathered) {
     auto gathering = gather(execution, lines, std::move(*first.event));
-    piece = co_await std::move(gathering);
+    gathered = co_await std::move(gathering);
   }
 
+  Piece piece = *std::move(gathered);
   while (true) {
     if (!piece.text.empty()) {
       const auto written = co_await writer.write(std::move(piece.text));

@@ -3,9 +3,9 @@ add_library(warren_egress_policy STATIC egress/policy.cc)
 target_link_libraries(warren_egress_policy PUBLIC warren_base)
 
 # The router of all sandboxes, in the runtime.
-add_library(warren_egress STATIC egress/addresses.cc egress/nameservers.cc egress/refusals.cc egress/router.cc egress/router_policy.cc
+add_library(warren_egress STATIC egress/addresses.cc egress/nameservers.cc egress/refusals.cc egress/resolver_host.cc egress/router.cc egress/router_policy.cc
                                  egress/rules.cc egress/uplink.cc)
-target_link_libraries(warren_egress PUBLIC warren_egress_policy warren_network)
+target_link_libraries(warren_egress PUBLIC warren_egress_policy warren_network warren_runtime_waiting)
 
 # A little internet for tests of whatever speaks to one.
 add_library(warren_internet_under_test STATIC EXCLUDE_FROM_ALL egress/internet_under_test.cc)

@@ -170,6 +170,12 @@ std::vector<std::string> EgressPolicy::entries() const {
   return texts;
 }
 
+bool EgressPolicy::resolves_names() const {
+  return mode == EgressMode::kOpen || std::ranges::any_of(allowed, [](const Allowed& one) {
+           return std::holds_alternative<AllowedName>(one);
+         });
+}
+
 bool EgressPolicy::covers(const IpAddress& address, Transport transport, std::uint16_t port) const {
   return std::ranges::any_of(allowed, [&](const Allowed& one) {
     const auto* range = std::get_if<AllowedRange>(&one);

@@ -69,6 +69,8 @@ struct EgressPolicy {
   // The texts of `allowed`.
   std::vector<std::string> entries() const;
 
+  // Whether it leads anywhere by a name.
+  bool resolves_names() const;
   bool covers(const IpAddress& address, Transport transport, std::uint16_t port) const;
 };
 

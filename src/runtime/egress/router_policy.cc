@@ -109,6 +109,7 @@ void Router::put_policy(ElementBatch& batch, const Attached& attached) const {
   batch.add_goto("fmode", key, is_open ? "f_open" : "f_list");
   batch.add_goto("bmode", key, is_open ? "b_open" : "b_list");
   batch.add("some", key);
+  if (attached.policy.resolves_names()) batch.add("resolving", key);
   for (const auto& allowed : attached.policy.allowed)
     if (const auto* range = std::get_if<AllowedRange>(&allowed)) {
       const auto interval = interval_of(attached.mark, *range);
@@ -125,6 +126,7 @@ void Router::remove_policy(ElementBatch& batch, const Attached& attached) const 
   batch.remove("fmode", key);
   batch.remove("bmode", key);
   batch.remove("some", key);
+  if (attached.policy.resolves_names()) batch.remove("resolving", key);
   for (const auto& allowed : attached.policy.allowed)
     if (const auto* range = std::get_if<AllowedRange>(&allowed)) {
       const auto interval = interval_of(attached.mark, *range);
@@ -244,7 +246,7 @@ Result<std::vector<IpAddress>> Router::open_addresses(std::uint32_t slot, std::u
 Result<std::size_t> Router::count_elements() {
   std::size_t count = 0;
   for (const auto* set :
-       {"src4",   "src6",      "zone",      "entry",     "polid",      "live",         "some",
+       {"resolving", "src4", "src6",      "zone",      "entry",     "polid",      "live",         "some",
         "fmode",  "bmode",     "tier",      "any4",      "any6",       "tcp4",         "tcp6",
         "udp4",   "udp6",      "conns_128", "conns_512", "conns_2048", "conns_8192",   "newrate",
         "loglim", "c_spoofed", "c_never",   "c_host",    "c_policy",   "c_connections"}) {

@@ -27,6 +27,7 @@ table inet @TABLE@ {
   map polid { type ifname : mark; }
   set live { type ifname . mark; }
   set some { type ifname; }
+  set resolving { type ifname; }
   map fmode { type ifname : verdict; }
   map bmode { type ifname : verdict; }
   map tier { type ifname : verdict; }
@@ -118,9 +119,13 @@ table inet @TABLE@ {
     iifname . ct mark @live accept
     ct state established ct status dnat meta l4proto tcp tcp dport @GATEWAY@ goto regrant
     ct state new ct status dnat meta l4proto tcp tcp dport @GATEWAY@ goto grant
-    ct state { new, established } ip daddr @SERVICE4@ meta l4proto { tcp, udp } th dport @DNSPORT@ goto grant
-    ct state { new, established } ip6 daddr @SERVICE6@ meta l4proto { tcp, udp } th dport @DNSPORT@ goto grant
+    ct state { new, established } ip daddr @SERVICE4@ meta l4proto { tcp, udp } th dport @DNSPORT@ goto names
+    ct state { new, established } ip6 daddr @SERVICE6@ meta l4proto { tcp, udp } th dport @DNSPORT@ goto names
     goto n_host
+  }
+  chain names {
+    iifname @resolving goto grant
+    goto n_policy
   }
 
   chain forw {

@@ -15,6 +15,8 @@
 #include "base/log.h"
 #include "changes/own_files.h"
 #include "linux/packets.h"
+#include "runtime/egress/addresses.h"
+#include "runtime/egress/resolver_host.h"
 #include "runtime/egress/router.h"
 #include "runtime/namespace/agent_image.h"
 #include "runtime/namespace/sandbox.h"
@@ -98,9 +100,10 @@ Result<void> NamespaceDriver::prepare() {
   agent_ = std::move(*agent);
   // Processes of an earlier runtime may still hold its pool.
   WARREN_TRY(cgroups_->remove_all(instance_, Clock::now() + options_.deadline));
-  auto pool = Pool::open(
-      executor_,
-      {.home = options_.home, .image_bytes = options_.pool_bytes, .floor_bytes = options_.floor_bytes});
+  PoolOptions place{
+      .home = options_.home, .image_bytes = options_.pool_bytes, .floor_bytes = options_.floor_bytes};
+  if (options_.egress) place.nameserver = service_addresses().v4.text();
+  auto pool = Pool::open(executor_, place);
   if (!pool) return fail(pool.error());
   pool_ = std::move(*pool);
   WARREN_TRY(clean_up_earlier());

@@ -41,6 +41,7 @@ namespace warren::runtime {
 
 struct Sandbox;
 struct StartPlan;
+class ResolverHost;
 class Router;
 class TearDown;
 
@@ -64,6 +65,7 @@ struct NamespaceOptions {
   std::size_t stock = 4;
   // How sandboxes reach a network; nothing: they reach none.
   std::optional<EgressRules> egress = std::nullopt;
+  std::vector<std::string> resolver = {};  // the program that resolves names for them; empty: none do
   // How long a sandbox may take to begin, and to end.
   Millis deadline{10'000};
 };
@@ -221,6 +223,7 @@ class NamespaceDriver final : public Driver {
   std::unique_ptr<linux_::SeccompFilter> session_filter_;
   UniqueFd agent_;
   std::unique_ptr<Router> router_;
+  std::unique_ptr<ResolverHost> resolver_;
   std::string no_router_ = "the operator has not switched it on";
   std::unique_ptr<TearDown> tear_down_;
   std::unique_ptr<Runners> runners_;

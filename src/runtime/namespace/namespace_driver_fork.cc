@@ -30,7 +30,7 @@ namespace {
 namespace asio = boost::asio;
 
 // How long one copy of a session's memory may take.
-constexpr Millis kCopyLimit{500};
+constexpr Millis kCopyLimit{1'000};
 
 }  // namespace
 

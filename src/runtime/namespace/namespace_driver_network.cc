@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "linux/network_namespace.h"
+#include "runtime/egress/resolver_host.h"
 #include "runtime/egress/router.h"
 #include "runtime/namespace/namespace_driver.h"
 #include "runtime/namespace/sandbox.h"
@@ -18,6 +19,12 @@ void NamespaceDriver::open_router() {
   auto router = Router::open(instance_, *options_.egress);
   if (router) {
     router_ = std::move(*router);
+    if (options_.resolver.empty()) return;
+    auto resolver = ResolverHost::start(executor_, router_->network_namespace(), options_.resolver);
+    if (resolver)
+      resolver_ = std::move(*resolver);
+    else
+      log::warn("sandboxes resolve no names: {}", resolver.error().message());
     return;
   }
   no_router_ = router.error().message();

@@ -144,6 +144,7 @@ Result<std::unique_ptr<Pool>> Pool::open(const Executor& executor, const PoolOpt
   const pool::Place place{.home = options.home,
                           .root = options.home / "pool",
                           .floor_bytes = options.floor_bytes,
+                          .nameserver = options.nameserver,
                           .copy_patience = options.copy_patience,
                           .removal_patience = options.removal_patience};
   std::error_code failure;

@@ -24,6 +24,8 @@ struct PoolOptions {
   // hold, see image_size(). One that could be larger now is made larger. 0: no image.
   std::uint64_t image_bytes = 0;
   std::uint64_t floor_bytes = kDiskFloor;  // see check_room()
+  // Whom sandboxes ask for names. On the loopback nobody answers, and a lookup fails at once.
+  std::string nameserver = "127.0.0.1";
   // How long one copy may take, and what is still to be removed at the end.
   Millis copy_patience = Seconds(150);
   Millis removal_patience = Seconds(30);

@@ -121,7 +121,7 @@ class BtrfsPool final : public Pool {
 
   Result<void> fill(const std::string& name, std::uint64_t limit_bytes, const std::string& hostname) {
     if (has_quota()) WARREN_TRY(limit_upper(place_.uppers() / name, limit_bytes));
-    return furnish_upper(place_.uppers() / name, hostname);
+    return furnish_upper(place_.uppers() / name, hostname, place_.nameserver);
   }
 
   Place place_;

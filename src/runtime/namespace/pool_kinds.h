@@ -16,6 +16,7 @@ struct Place {
   std::filesystem::path home;
   std::filesystem::path root;  // where the pool is, mounted or plain
   std::uint64_t floor_bytes = 0;
+  std::string nameserver;
   Millis copy_patience{};
   Millis removal_patience{};
 

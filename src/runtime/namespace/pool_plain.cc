@@ -26,7 +26,7 @@ class PlainPool final : public Pool {
     if (const auto checked = check_name(name); !checked) return fail(checked.error());
     fs::path upper = place_.uppers() / name;
     if (::mkdir(upper.c_str(), 0755) < 0) return fail_errno("mkdir " + upper.string());
-    auto filled = furnish_upper(upper, hostname);
+    auto filled = furnish_upper(upper, hostname, place_.nameserver);
     if (filled) return upper;
     if (const auto removed = remove(name); !removed)
       log::warn("upper {}: {}", name, removed.error().message());

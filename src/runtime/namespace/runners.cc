@@ -32,7 +32,7 @@ using Descriptor = asio::posix::stream_descriptor;
 // How long one copy may take. What exceeds it holds up everybody, and is killed.
 constexpr Millis kForkLimit{2'000};
 // The same where the memory is a user's, who may have spoilt it.
-constexpr Millis kCopyLimit{500};
+constexpr Millis kCopyLimit{1'000};
 // So often an attempt on one sandbox's session may end its keeper.
 constexpr int kMostSpoiltForks = 3;
 constexpr Seconds kWarmLimit{60};

@@ -80,7 +80,8 @@ Result<void> renew_upper(const std::filesystem::path& upper, const std::string& 
   return {};
 }
 
-Result<void> furnish_upper(const std::filesystem::path& upper, const std::string& hostname) {
+Result<void> furnish_upper(const std::filesystem::path& upper, const std::string& hostname,
+                           const std::string& nameserver) {
   const UniqueFd folder(::open(upper.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return fail_errno("open " + upper.string());
   for (const auto& [path, mode] : kFolders) {
@@ -90,9 +91,7 @@ Result<void> furnish_upper(const std::filesystem::path& upper, const std::string
   }
   WARREN_TRY(write_file(folder.get(), "data/etc/hostname", changes::hostname_file(hostname)));
   WARREN_TRY(write_file(folder.get(), "data/etc/hosts", changes::hosts_file(hostname)));
-  // Nobody answers there, so that a lookup fails at once instead of timing out.
-  return write_file(folder.get(), "data/etc/resolv.conf",
-                    "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");
+  return write_file(folder.get(), "data/etc/resolv.conf", "nameserver " + nameserver + "\n");
 }
 
 }  // namespace warren::runtime

@@ -120,6 +120,8 @@ class Branches:
                 done = subprocess.run([PYTHON, "-c", bare], check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
                 forks, destroys = [], []
                 for _ in range(rounds + 1):
+                    # As people's forks come: when what is kept ready for them is there again.
+                    self.wait_for_stock()
                     start = time.perf_counter()
                     children = self.fork_of(parent, count)
                     forks.append(time.perf_counter() - start)

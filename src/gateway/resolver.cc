@@ -157,7 +157,8 @@ Task<void> Resolver::serve_tcp(std::shared_ptr<Tcp::socket> socket, std::shared_
 
 Task<std::string> Resolver::answer(DnsQuestion question, std::size_t most) {
   if (question.settled) co_return write_answer(question, *question.settled, {}, most);
-  auto looking = look_up(options_.nameservers, question.name, *question.family);
+  const IpFamily family = question.family.value_or(IpFamily::kV4);
+  auto looking = look_up(options_.nameservers, question.name, family);
   const auto found = co_await std::move(looking);
   if (!found) {
     const bool there_is_none = found.error().kind() == ErrorKind::kNotFound;

@@ -124,42 +124,26 @@ Result<void> NetlinkSocket::send(std::span<const NetlinkMessage> messages, std::
     all.insert(all.end(), bytes.begin(), bytes.end());
     reinterpret_cast<nlmsghdr*>(all.data() + at)->nlmsg_seq = ++sequence_;
   }
-  sockaddr_nl kernel{};
-  kernel.nl_family = AF_NETLINK;
-  if (::sendto(fd_.get(), all.data(), all.size(), 0, reinterpret_cast<const sockaddr*>(&kernel),
-               sizeof kernel) < 0)
-    return fail_errno(what);
-  std::optional<Error> failure;
-  std::vector<std::uint8_t> buffer(kReceiveBytes);
-  while (true) {
-    const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) break;
-    if (got < 0) return fail_errno(what);
-    int left = static_cast<int>(got);
-    for (const auto* answer = reinterpret_cast<const nlmsghdr*>(buffer.data()); mnl_nlmsg_ok(answer, left);
-         answer = mnl_nlmsg_next(answer, &left)) {
-      if (answer->nlmsg_type != NLMSG_ERROR || answer->nlmsg_seq < first || failure) continue;
-      if (const auto* verdict = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(answer));
-          verdict->error != 0)
-        failure = refused(what, -verdict->error);
-    }
-  }
-  if (failure) return fail(std::move(*failure));
-  return {};
+  return exchange(all, first, what, {});
 }
 
 Result<void> NetlinkSocket::ask(const NetlinkMessage& request, std::string_view what,
                                 const std::function<void(const nlmsghdr&)>& told) {
   std::vector<std::uint8_t> bytes(request.bytes().begin(), request.bytes().end());
   reinterpret_cast<nlmsghdr*>(bytes.data())->nlmsg_seq = ++sequence_;
+  return exchange(bytes, sequence_, what, told);
+}
+
+Result<void> NetlinkSocket::exchange(std::span<const std::uint8_t> bytes, std::uint32_t first,
+                                     std::string_view what,
+                                     const std::function<void(const nlmsghdr&)>& told) {
   sockaddr_nl kernel{};
   kernel.nl_family = AF_NETLINK;
   if (::sendto(fd_.get(), bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&kernel),
                sizeof kernel) < 0)
     return fail_errno(what);
-  std::vector<std::uint8_t> buffer(kReceiveBytes);
   std::optional<Error> failure;
+  std::vector<std::uint8_t> buffer(kReceiveBytes);
   while (true) {
     const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
     if (got < 0 && errno == EINTR) continue;
@@ -168,10 +152,9 @@ Result<void> NetlinkSocket::ask(const NetlinkMessage& request, std::string_view 
     int left = static_cast<int>(got);
     for (const auto* answer = reinterpret_cast<const nlmsghdr*>(buffer.data()); mnl_nlmsg_ok(answer, left);
          answer = mnl_nlmsg_next(answer, &left)) {
-      if (answer->nlmsg_seq != sequence_) continue;
-      if (answer->nlmsg_type == NLMSG_DONE) continue;
+      if (answer->nlmsg_seq < first || answer->nlmsg_type == NLMSG_DONE) continue;
       if (answer->nlmsg_type != NLMSG_ERROR) {
-        told(*answer);
+        if (told) told(*answer);
         continue;
       }
       if (const auto* verdict = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(answer));

@@ -91,6 +91,10 @@ class NetlinkSocket {
 
  private:
   explicit NetlinkSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+  // Sends what has the numbers from `first` on and takes all that the kernel says to it, which is there
+  // once it is sent. `told` may be nothing.
+  Result<void> exchange(std::span<const std::uint8_t> bytes, std::uint32_t first, std::string_view what,
+                        const std::function<void(const nlmsghdr&)>& told);
   UniqueFd fd_;
   std::uint32_t sequence_ = 0;
 };

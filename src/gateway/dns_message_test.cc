@@ -85,7 +85,7 @@ TEST(DnsAnswer, OneThatIsTooLongSaysSo) {
   EXPECT_EQ(by_udp[2] & 0x02, 0x02);
   const std::string by_tcp = write_answer(asked, DnsCode::kNoError, many, kMostTcpBytes);
   EXPECT_EQ(by_tcp[2] & 0x02, 0);
-  EXPECT_EQ(by_tcp.size(), 12 + asked.section.size() + 40 * 28);
+  EXPECT_EQ(by_tcp.size(), 12 + asked.section.size() + 40UL * 28);
 }
 
 }  // namespace

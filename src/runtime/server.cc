@@ -159,11 +159,12 @@ Result<void> run_runtime(RuntimeOptions options) {
   if (::fcntl(options.listener.get(), F_SETFD, FD_CLOEXEC) < 0 ||
       ::fcntl(options.listener.get(), F_SETFL, O_NONBLOCK) < 0)
     return fail_errno("the listening socket");
-  NamespaceOptions namespaces{.home = options.home,
-                              .agent = options.agent,
-                              .guest_layer = options.guest_layer,
-                              .template_root = std::move(options.template_root),
-                              .template_imports = std::move(options.template_imports)};
+  NamespaceOptions namespaces;
+  namespaces.home = options.home;
+  namespaces.agent = options.agent;
+  namespaces.guest_layer = options.guest_layer;
+  namespaces.template_root = std::move(options.template_root);
+  namespaces.template_imports = std::move(options.template_imports);
   namespaces.stock = options.stock;
   namespaces.egress = std::move(options.egress);
   namespaces.resolver = std::move(options.resolver);

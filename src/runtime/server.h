@@ -31,7 +31,7 @@ struct RuntimeOptions {
   std::uint64_t floor_bytes = 0;
   // How sandboxes reach a network; nothing: they reach none.
   std::optional<EgressRules> egress = std::nullopt;
-  std::vector<std::string> resolver = {};  // the program that resolves names for them
+  std::vector<std::string> resolver;  // the program that resolves names for them
   std::uint32_t id_base = 0;  // first host id of all sandboxes; 0: the default
   // The root file system of a template; kNotFound where there is none.
   std::function<Result<std::filesystem::path>(std::string_view name)> template_root;

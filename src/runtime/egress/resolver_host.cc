@@ -42,6 +42,7 @@ struct ResolverHost::State {
 
   Result<void> launch() {
     std::vector<char*> pointers;
+    pointers.reserve(argv.size() + 1);
     for (auto& word : argv) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     const pid_t pid = ::fork();

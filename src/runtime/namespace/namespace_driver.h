@@ -65,7 +65,7 @@ struct NamespaceOptions {
   std::size_t stock = 4;
   // How sandboxes reach a network; nothing: they reach none.
   std::optional<EgressRules> egress = std::nullopt;
-  std::vector<std::string> resolver = {};  // the program that resolves names for them; empty: none do
+  std::vector<std::string> resolver;  // the program that resolves names for them; empty: none do
   // How long a sandbox may take to begin, and to end.
   Millis deadline{10'000};
 };

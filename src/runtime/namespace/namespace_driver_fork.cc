@@ -41,14 +41,14 @@ struct NamespaceDriver::Copied {
   std::vector<std::shared_ptr<UpperCopy>> uppers;  // of each child
   // Those of them that are copied from the parent's own, which stands still meanwhile.
   std::array<std::shared_ptr<UpperCopy>, 2> of_the_parent;
-  ForkPoint point;                   // where its session stands
-  std::optional<MemoryCopy> memory;  // its session's, until the last child takes it
-  std::size_t wanted = 0;            // children that still want theirs
-  std::optional<Error> cause;        // why one of them could not be made: the others are not wanted then
+  ForkPoint point;                     // where its session stands
+  std::unique_ptr<MemoryCopy> memory;  // its session's, until the last child takes it
+  std::size_t wanted = 0;              // children that still want theirs
+  std::optional<Error> cause;          // why one of them could not be made: the others are not wanted then
 
   // One for a child.
   Result<MemoryCopy> take_memory() {
-    if (--wanted == 0) return *std::exchange(memory, std::nullopt);
+    if (--wanted == 0) return std::move(*memory);
     const linux_::WaitLimit limit(Clock::now() + kCopyLimit);
     return memory->again(limit);
   }
@@ -189,7 +189,7 @@ Task<Result<std::shared_ptr<NamespaceDriver::Copied>>> NamespaceDriver::copy(
     co_await std::move(waiting);
     co_return fail(memory.error());
   }
-  copied->memory.emplace(*std::move(memory));
+  copied->memory = std::make_unique<MemoryCopy>(*std::move(memory));
   co_return copied;
 }
 

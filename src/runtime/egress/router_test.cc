@@ -216,6 +216,7 @@ TEST_F(RouterTest, OpensNothingForAnOldPolicyOrAnotherRule) {
   EXPECT_EQ(router_->open_addresses(7, old, name("a.example"), {}, Seconds(1)).error().kind(),
             ErrorKind::kNotFound);
   std::vector<IpAddress> many;
+  many.reserve(600);
   for (std::uint32_t number = 0; number < 600; ++number) many.push_back(IpAddress::v4(0x0801'0000 + number));
   EXPECT_EQ(
       router_->open_addresses(0, router_->policy_number(0).value(), name("b.example:5432"), many, Seconds(60))
@@ -266,6 +267,7 @@ TEST_F(RouterTest, LeavesNothingOfSandboxesThatAreGone) {
   constexpr std::uint32_t kMany = 40;
   {
     std::vector<UniqueFd> boxes;
+    boxes.reserve(kMany);
     for (std::uint32_t slot = 0; slot < kMany; ++slot)
       boxes.push_back(
           attached(slot, slot % 2 == 0 ? EgressPolicy::open() : list({"203.0.113.0/24:5432", "2001:db8::10"}),

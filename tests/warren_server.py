@@ -62,6 +62,10 @@ def toml(sections):
     return "\n".join(lines) + "\n"
 
 
+# A server with a network changes its host (a device, rules, forwarding): tests that want one are on a host of their own.
+WITHOUT_NETWORK = {"enabled": False}
+
+
 class Warren:
     """One instance. Make it with start(); end it with stop(), which checks what is left."""
 
@@ -77,7 +81,7 @@ class Warren:
     def start(cls, limits=None, sandboxes=None, server=None, runtime=None, storage=None, egress=None, ports=None, below=None):
         """Starts an instance; `limits`, `sandboxes`, `server`, `runtime`, `storage`, `egress` and `ports` are settings of warren.toml's sections of
         that name. Its home is made in the folder `below`. No sandboxes are kept ready unless `runtime` says so
-        ("stock"), so that what is there can be counted."""
+        ("stock"), so that what is there can be counted; none has a network unless `egress` says so (little_internet.py)."""
         assert os.geteuid() == 0, "these tests start a sandbox server: run them as root"
         templates = templates_folder()
         home = tempfile.mkdtemp(prefix="warren-test-", dir=below)
@@ -86,8 +90,7 @@ class Warren:
         sections = {"server": server or {}, "storage": {"templates_dir": templates, **(storage or {})}, "sandboxes": sandboxes or {},
                     "limits": {**DEFAULT_LIMITS, **(limits or {})}}
         sections["runtime"] = {"stock": 0, **(runtime or {})}
-        if egress:
-            sections["egress"] = egress
+        sections["egress"] = egress or WITHOUT_NETWORK
         if ports:
             sections["ports"] = ports
         with open(os.path.join(home, "warren.toml"), "w") as file:

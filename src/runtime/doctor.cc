@@ -241,7 +241,7 @@ std::vector<Finding> examine(const DoctorOptions& options) {
                                 overlay(options), pool(),      loop_devices(),    core_pattern(), yama(),
                                 disk(options),    terminals(), user(options),     mmdebstrap(),   microvm()};
   // Before what is only about templates and drivers to come.
-  auto network = examine_network();
+  auto network = examine_network(options.egress);
   findings.insert(findings.end() - 2, network.begin(), network.end());
   return findings;
 }

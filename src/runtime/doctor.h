@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/egress/rules.h"
 #include "runtime/namespace/disk_space.h"
 
 namespace warren::runtime {
@@ -27,6 +29,8 @@ struct Finding {
 struct DoctorOptions {
   std::filesystem::path home;          // $WARREN_HOME
   std::string server_user = "warren";  // whom the server process becomes
+  // How sandboxes reach a network; nothing: the operator has switched it off.
+  std::optional<HostForwarding> egress = HostForwarding::kForSandboxes;
 };
 
 // One finding for each thing, in the order in which to mend them.

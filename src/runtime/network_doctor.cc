@@ -9,8 +9,8 @@
 #include "linux/network_namespace.h"
 #include "linux/nftables.h"
 #include "linux/text_file.h"
+#include "runtime/egress/forwarding.h"
 #include "runtime/egress/rules.h"
-#include "runtime/egress/uplink.h"
 
 namespace warren::runtime {
 namespace {
@@ -34,17 +34,33 @@ Result<void> probe_rules() {
   return linux_::run_nftables(router_rules({}));
 }
 
-Finding egress() {
+// What is said of a host that passes no packets on.
+Finding without_forwarding(HostForwarding forwarding) {
+  constexpr const char* kSwitch =
+      "sysctl -w net.ipv4.ip_forward=1, and the same line in /etc/sysctl.d to keep it";
+  if (forwarding == HostForwarding::kAsItIs)
+    return warn(kEgress, fmt::format("the host passes no packets on, and egress.set_forwarding is false, so "
+                                     "sandboxes reach nothing: {}",
+                                     kSwitch));
+  // Containers see it read-only.
+  if (::access("/proc/sys/net/ipv4/conf/default/forwarding", W_OK) != 0)
+    return warn(kEgress, fmt::format("the host passes no packets on, and nothing here can have it do so, "
+                                     "so sandboxes reach nothing: on the host itself, {}",
+                                     kSwitch));
+  return ok(kEgress,
+            "nf_tables is there; the host passes no packets on, and while Warren runs it does so for "
+            "sandboxes, and for nobody else (of IPv4; for IPv6 switch it on yourself: sysctl -w "
+            "net.ipv6.conf.all.forwarding=1, which stops router advertisements unless accept_ra is 2)");
+}
+
+Finding egress(HostForwarding forwarding) {
   if (::geteuid() != 0) return warn(kEgress, "not tried, since only root can");
   if (const auto probed = probe_rules(); !probed)
     return warn(kEgress,
                 fmt::format("the kernel lacks what limits a sandbox's network ({}), so sandboxes have none: "
                             "modprobe nf_tables, and a kernel with its nat, ct, fib, log and reject",
                             probed.error().message()));
-  if (!host_forwards())
-    return warn(kEgress,
-                "the host passes no packets on, so sandboxes reach nothing: sysctl -w net.ipv4.ip_forward=1, "
-                "and the same line in /etc/sysctl.d to keep it");
+  if (!host_forwards()) return without_forwarding(forwarding);
   const auto six = linux_::read_text("/proc/sys/net/ipv6/conf/all/forwarding");
   if (six && linux_::trimmed(*six) == "1")
     return ok(kEgress, "nf_tables is there, and the host passes packets on");
@@ -69,7 +85,10 @@ Finding firewall() {
 
 }  // namespace
 
-std::vector<Finding> examine_network() { return {egress(), firewall()}; }
+std::vector<Finding> examine_network(const std::optional<HostForwarding>& egress_is) {
+  if (!egress_is) return {ok(kEgress, "egress.enabled is false, so sandboxes reach nothing")};
+  return {egress(*egress_is), firewall()};
+}
 
 Finding judge_firewalls(std::string_view chains) {
   constexpr const char* kIptables =

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include "linux/network_namespace.h"
+#include "linux/text_file.h"
+
 namespace warren::runtime {
 namespace {
 
@@ -44,11 +47,33 @@ TEST(Firewalls, ThatDropAreNamedWithWhatToSay) {
 }
 
 TEST(NetworkDoctor, FindsWhatTheRouterNeedsHere) {
-  const auto findings = examine_network();
+  const auto findings = examine_network(HostForwarding::kForSandboxes);
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_EQ(findings[0].name, "egress");
   EXPECT_THAT(findings[0].message, ::testing::Not(HasSubstr("lacks"))) << "these tests need such a kernel";
   EXPECT_EQ(findings[1].name, "firewall");
+}
+
+TEST(NetworkDoctor, SaysWhatBecomesOfAHostThatPassesNothingOn) {
+  const auto host = linux_::new_network_namespace();
+  ASSERT_TRUE(host);
+  const auto in = linux_::InNetworkNamespace::enter(host->get());
+  ASSERT_TRUE(in);
+  const auto for_sandboxes = examine_network(HostForwarding::kForSandboxes).front();
+  EXPECT_EQ(for_sandboxes.condition, Condition::kOk);
+  EXPECT_THAT(for_sandboxes.message, HasSubstr("for sandboxes, and for nobody else"));
+  const auto left = examine_network(HostForwarding::kAsItIs).front();
+  EXPECT_EQ(left.condition, Condition::kWarn);
+  EXPECT_THAT(left.message, HasSubstr("sysctl -w net.ipv4.ip_forward=1"));
+  ASSERT_TRUE(linux_::write_text("/proc/sys/net/ipv4/ip_forward", "1"));
+  EXPECT_THAT(examine_network(HostForwarding::kAsItIs).front().message, HasSubstr("the host passes packets on"));
+}
+
+TEST(NetworkDoctor, LooksAtNothingThatIsSwitchedOff) {
+  const auto findings = examine_network(std::nullopt);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].condition, Condition::kOk);
+  EXPECT_THAT(findings[0].message, HasSubstr("egress.enabled is false"));
 }
 
 }  // namespace

@@ -181,10 +181,20 @@ Setter default_egress(service::Sandboxes::Options& options) {
   });
 }
 
+Setter host_forwarding(runtime::HostForwarding& target) {
+  return [&target](const toml::node& node) -> Result<void> {
+    bool is_set = false;
+    WARREN_TRY(flag(is_set)(node));
+    target = is_set ? runtime::HostForwarding::kForSandboxes : runtime::HostForwarding::kAsItIs;
+    return {};
+  };
+}
+
 Section egress_section(Config& config) {
   auto& rules = config.egress_rules;
   return {
       {"enabled", flag(config.egress)},
+      {"set_forwarding", host_forwarding(config.forwarding)},
       {"default", default_egress(config.sandboxes)},
       {"allow", parsed_list(rules.allowed, "a list of addresses and ranges like \"10.0.0.0/8\"")},
       {"own_addresses", parsed_list(rules.own_addresses, "a list of addresses like \"203.0.113.7\"")},

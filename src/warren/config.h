@@ -50,8 +50,10 @@ struct Config {
   Seconds port_answer_limit{120};  // how long a server in a sandbox may be silent before its answer
   std::string templates_dir;       // HOME/templates unless set
   std::uint64_t pool_bytes = 0;    // how large the pool may grow; 0: the pool's own default
-  bool egress = false;             // whether sandboxes can be given a network
+  bool egress = true;              // whether sandboxes can be given a network
   runtime::EgressRules egress_rules;
+  // Of a host that passes no packets on.
+  runtime::HostForwarding forwarding = runtime::HostForwarding::kForSandboxes;
   std::size_t stock = 4;      // sandboxes of a kind that are kept ready
   Seconds stop_grace{10};     // how long running calls may go on after SIGTERM
   Seconds exec_timeout{300};  // of a REST exec that names none

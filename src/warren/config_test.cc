@@ -32,7 +32,8 @@ min_ttl_seconds = 10
 idle_timeout_seconds = 120
 exec_timeout_seconds = 60
 [egress]
-enabled = true
+enabled = false
+set_forwarding = false
 default = "none"
 allow = ["10.0.0.0/8", "fd00::5"]
 own_addresses = ["203.0.113.7"]
@@ -46,7 +47,8 @@ pids = 64
                                   "warren.toml");
   ASSERT_TRUE(applied.has_value()) << applied.error().message();
   EXPECT_EQ(config.listen.host, "::1");
-  EXPECT_TRUE(config.egress);
+  EXPECT_FALSE(config.egress);
+  EXPECT_EQ(config.forwarding, runtime::HostForwarding::kAsItIs);
   EXPECT_EQ(config.sandboxes.default_egress, runtime::EgressPolicy::none());
   ASSERT_EQ(config.egress_rules.allowed.size(), 2U);
   EXPECT_EQ(config.egress_rules.allowed[0].text(), "10.0.0.0/8");
@@ -77,6 +79,7 @@ TEST(Config, RefusesWhatItDoesNotKnowWithTheLine) {
 TEST(Config, RefusesWrongValuesWithTheLine) {
   EXPECT_THAT(refusal("[egress]\nallow = [\"10.0.0.0/33\"]"),
               HasSubstr("warren.toml:2: egress.allow must be a list of addresses"));
+  EXPECT_THAT(refusal("[egress]\nset_forwarding = \"yes\""), HasSubstr("set_forwarding must be true or false"));
   EXPECT_THAT(refusal("[egress]\nenabled = 1"), HasSubstr("must be true or false"));
   EXPECT_THAT(refusal("[egress]\ndefault = \"some\""), HasSubstr("must be \"open\" or \"none\""));
   EXPECT_THAT(refusal("[egress]\ndns = [1]"), HasSubstr("egress.dns must be a list of addresses"));

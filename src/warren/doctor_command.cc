@@ -66,7 +66,9 @@ Result<int> examine() {
   if (!config) return std::unexpected(config.error());
   std::string out;
   int missing = 0;
-  auto findings = runtime::examine({.home = config->home, .server_user = config->user});
+  runtime::DoctorOptions options{.home = config->home, .server_user = config->user};
+  options.egress = config->egress ? std::optional(config->forwarding) : std::nullopt;
+  auto findings = runtime::examine(options);
   if (config->tls.wanted()) findings.push_back(examine_tls(config->tls));
   for (const auto& finding : findings) {
     if (finding.condition == runtime::Condition::kMissing) ++missing;

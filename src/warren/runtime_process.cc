@@ -43,6 +43,7 @@ Result<void> run_runtime_process(const Config& config) {
   if (config.egress) {
     options.egress = config.egress_rules;
     options.egress->dns_upstreams = nameservers_of(config);
+    options.egress->forwarding = config.forwarding;
     options.resolver = {"/proc/self/exe", kResolverCommand};
   }
   options.template_root = [templates](std::string_view name) { return templates->root_of(name); };

@@ -8,7 +8,7 @@ import tempfile
 import pytest
 
 from warren_client import eventually
-from warren_server import REPOSITORY, Warren, free_port, program, templates_folder
+from warren_server import REPOSITORY, WITHOUT_NETWORK, Warren, free_port, program, templates_folder, toml
 
 BOUND = 60
 
@@ -110,6 +110,8 @@ class WithoutTemplates(Warren):
 def test_a_server_without_templates_says_so_and_how_to_build_one():
     home = tempfile.mkdtemp(prefix="warren-test-")
     os.chmod(home, 0o755)
+    with open(f"{home}/warren.toml", "w") as file:
+        file.write(toml({"egress": WITHOUT_NETWORK}))
     warren = WithoutTemplates(home, free_port())
     try:
         warren.launch()

@@ -270,6 +270,8 @@ void Router::tend() {
   read_log();
   if (const auto done = follow_host_addresses(); !done)
     log::warn("egress: the host's addresses: {}", done.error().message());
+  if (const auto done = uplink_->follow_host(); !done)
+    log::warn("egress: the host does not pass on what sandboxes send: {}", done.error().message());
   if (const auto done = remove_strays(); !done) log::warn("egress: old devices: {}", done.error().message());
 }
 

@@ -93,6 +93,8 @@ class Router {
 
   // The router's network namespace, for the processes that serve in it.
   int network_namespace() const { return namespace_.get(); }
+  // Whether the host passes on what sandboxes send.
+  bool is_passed_on() const { return uplink_->is_passed_on(); }
   bool has_v6() const { return uplink_->has_v6(); }
 
   // So many elements all sets have that grow with sandboxes, and so many devices; for tests.

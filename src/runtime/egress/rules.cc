@@ -250,6 +250,7 @@ table inet @TABLE@ {
   set own6 { type ipv6_addr; @OWN6@ }
   set dns4 { type ipv4_addr; @DNS4@ }
   set dns6 { type ipv6_addr; @DNS6@ }
+  set forwarding { type ifname; counter; }
   chain pre {
     type filter hook prerouting priority -160; policy accept;
     iifname != "@UPLINK@" accept
@@ -272,6 +273,7 @@ table inet @TABLE@ {
   }
   chain forw {
     type filter hook forward priority filter - 1; policy accept;
+    meta nfproto ipv4 iifname @forwarding oifname != "wup*" drop
     oifname != "@UPLINK@" accept
     iifname "@UPLINK@" drop
     ct state { established, related } accept

@@ -14,6 +14,9 @@
 
 namespace warren::runtime {
 
+// Whether a host that passes no packets on has to do so for sandboxes (forwarding.h).
+enum class HostForwarding : std::uint8_t { kAsItIs, kForSandboxes };
+
 // What the operator says once for all sandboxes.
 struct EgressRules {
   // Private ranges and the like that policies may nevertheless reach. The host's own
@@ -23,6 +26,7 @@ struct EgressRules {
   std::vector<IpAddress> own_addresses;
   // Whom the resolver asks.
   std::vector<IpAddress> dns_upstreams;
+  HostForwarding forwarding = HostForwarding::kAsItIs;
 };
 
 // What no policy leads to unless the operator says so: private, link-local and metadata,
@@ -37,6 +41,9 @@ inline constexpr const char* kRouterTable = "warren";
 inline constexpr std::string_view kSandboxDevice = "wn";
 inline constexpr const char* kUplinkDevice = "up";
 inline constexpr std::uint16_t kLogGroup = 7;
+// How instances' tables and devices on the host begin.
+inline constexpr std::string_view kHostTablePrefix = "warren_";
+inline constexpr std::string_view kUplinkPrefix = "wup";
 
 // What is counted for each sandbox (report.h) is counted in sets called c_REASON, and the log
 // says the same word.
@@ -47,7 +54,8 @@ inline constexpr std::array<std::uint32_t, 4> kConnectionTiers{128, 512, 2048, 8
 std::string router_rules(const EgressRules& rules);
 
 // The host's own table, named for the instance: what comes from the router's uplink is
-// passed on masqueraded, and reaches nothing of the host itself.
+// passed on masqueraded, and reaches nothing of the host itself; what comes in at a device that
+// passes packets on for sandboxes alone goes nowhere else.
 std::string host_rules(const std::string& table, const std::string& uplink, const IpAddress& router4,
                        const IpAddress& router6, const EgressRules& rules);
 

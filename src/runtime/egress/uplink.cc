@@ -7,15 +7,20 @@
 #include "linux/network_namespace.h"
 #include "linux/nftables.h"
 #include "linux/text_file.h"
+#include "runtime/egress/forwarding.h"
 
 namespace warren::runtime {
 namespace {
 
 constexpr std::string_view kPrefix = "warren-";
 // Fifteen characters at most.
-std::string device_of(const std::string& instance) { return "wup" + instance.substr(kPrefix.size(), 12); }
+std::string device_of(const std::string& instance) {
+  return std::string(kUplinkPrefix) + instance.substr(kPrefix.size(), 12);
+}
 
-std::string table_of(const std::string& instance) { return "warren_" + instance.substr(kPrefix.size()); }
+std::string table_of(const std::string& instance) {
+  return std::string(kHostTablePrefix) + instance.substr(kPrefix.size());
+}
 
 std::uint32_t number_of(const std::string& instance) {
   std::uint32_t number = 0;
@@ -29,11 +34,6 @@ bool is_set(const std::string& path) {
   return text && linux_::trimmed(*text) == "1";
 }
 
-Result<void> drop_table(const std::string& table) {
-  // To add it first makes its removal work in either case.
-  return linux_::run_nftables("add table inet " + table + "; delete table inet " + table);
-}
-
 Result<void> drop_device(linux_::Links& links, const std::string& device) {
   const auto found = links.find(device);
   if (!found) return found.error().kind() == ErrorKind::kNotFound ? Result<void>() : fail(found.error());
@@ -44,13 +44,11 @@ Result<void> drop_device(linux_::Links& links, const std::string& device) {
 
 }  // namespace
 
-bool host_forwards() { return is_set("/proc/sys/net/ipv4/ip_forward"); }
-
 Result<void> remove_uplink(const std::string& instance) {
   auto links = linux_::Links::open();
   if (!links) return fail(std::move(links.error()));
   WARREN_TRY(drop_device(*links, device_of(instance)));
-  return drop_table(table_of(instance));
+  return remove_host_table(table_of(instance));
 }
 
 Result<Uplink> Uplink::make(const std::string& instance, int router, const EgressRules& rules) {
@@ -59,7 +57,7 @@ Result<Uplink> Uplink::make(const std::string& instance, int router, const Egres
   WARREN_TRY(remove_uplink(instance));
   auto links = linux_::Links::open();
   if (!links) return fail(std::move(links.error()));
-  Uplink uplink(device_of(instance), table_of(instance), std::move(*links));
+  Uplink uplink(device_of(instance), table_of(instance), rules.forwarding, std::move(*links));
   auto host = linux_::open_own_network_namespace();
   if (!host) return fail(std::move(host.error()));
   WARREN_TRY(uplink.look_at_host());
@@ -69,6 +67,9 @@ Result<Uplink> Uplink::make(const std::string& instance, int router, const Egres
   const auto end = uplink_router_end(uplink.link_);
   WARREN_TRY(linux_::run_nftables(host_rules(uplink.table_, uplink.device_, end.v4, end.v6, rules)));
   WARREN_TRY(uplink.make_link(router));
+  // Without it sandboxes reach nothing, and are told so.
+  if (const auto followed = uplink.follow_host(); !followed)
+    log::warn("egress: the host does not pass on what sandboxes send: {}", followed.error().message());
   return uplink;
 }
 
@@ -155,12 +156,24 @@ Result<std::vector<IpAddress>> Uplink::host_addresses() {
   return all;
 }
 
+bool Uplink::is_passed_on() const {
+  const auto in = linux_::InNetworkNamespace::enter(host_.get());
+  return in && passes_on(device_);
+}
+
+Result<void> Uplink::follow_host() const {
+  if (forwarding_ == HostForwarding::kAsItIs) return {};
+  const auto in = linux_::InNetworkNamespace::enter(host_.get());
+  if (!in) return fail(in.error());
+  return forward_for_sandboxes(table_, device_);
+}
+
 Uplink::~Uplink() {
   if (!host_) return;
   const auto in = linux_::InNetworkNamespace::enter(host_.get());
   if (!in) return;
   if (const auto gone = drop_device(links_, device_); !gone) log::warn("egress: {}", gone.error().message());
-  if (const auto gone = drop_table(table_); !gone) log::warn("egress: {}", gone.error().message());
+  if (const auto gone = remove_host_table(table_); !gone) log::warn("egress: {}", gone.error().message());
 }
 
 }  // namespace warren::runtime

@@ -1,6 +1,7 @@
 // The host's side of the router: the veth between both, the host's own table of rules, and
 // what the router must know about the host. A table and a device are all that is left on the
-// host after a kill; both bear the instance's name, and the next start removes them.
+// host after a kill, and what the table guards (forwarding.h); both bear the instance's name, and
+// the next start removes them.
 #pragma once
 
 #include <string>
@@ -32,16 +33,24 @@ class Uplink {
   bool has_v6() const { return has_v6_; }
   // All that are the host's own now; without those of Warren's uplink.
   Result<std::vector<IpAddress>> host_addresses();
+  // Whether the host passes on what sandboxes send.
+  bool is_passed_on() const;
+  // Sees to it that it does, where that is wanted. To be called every few seconds.
+  Result<void> follow_host() const;
 
  private:
-  Uplink(std::string device, std::string table, linux_::Links links)
-      : device_(std::move(device)), table_(std::move(table)), links_(std::move(links)) {}
+  Uplink(std::string device, std::string table, HostForwarding forwarding, linux_::Links links)
+      : device_(std::move(device)),
+        table_(std::move(table)),
+        forwarding_(forwarding),
+        links_(std::move(links)) {}
   Result<void> look_at_host();
   Result<void> choose_link(std::uint32_t first);
   Result<void> make_link(int router);
 
   std::string device_;
   std::string table_;
+  HostForwarding forwarding_;
   linux_::Links links_;
   UniqueFd host_;
   std::uint32_t link_ = 0;
@@ -51,8 +60,5 @@ class Uplink {
 
 // Removes what an instance that was killed has left. Nothing there is no failure.
 Result<void> remove_uplink(const std::string& instance);
-
-// Whether the host passes packets on, of IPv4 at least: net.ipv4.ip_forward.
-bool host_forwards();
 
 }  // namespace warren::runtime

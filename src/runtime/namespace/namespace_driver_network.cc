@@ -8,6 +8,7 @@
 #include "linux/network_namespace.h"
 #include "runtime/egress/resolver_host.h"
 #include "runtime/egress/router.h"
+#include "runtime/egress/uplink.h"
 #include "runtime/namespace/namespace_driver.h"
 #include "runtime/namespace/sandbox.h"
 
@@ -15,7 +16,12 @@ namespace warren::runtime {
 
 // Without one everything else works: sandboxes then reach nothing, and say so.
 void NamespaceDriver::open_router() {
-  if (!options_.egress) return;
+  if (!options_.egress) {
+    // Of an earlier runtime that had it.
+    if (const auto removed = remove_uplink(instance_); !removed)
+      log::debug("no network is left of an earlier runtime, or it stays: {}", removed.error().message());
+    return;
+  }
   auto router = Router::open(instance_, *options_.egress);
   if (router) {
     router_ = std::move(*router);
@@ -33,7 +39,7 @@ void NamespaceDriver::open_router() {
 
 std::string NamespaceDriver::no_network() const {
   if (!router_) return no_router_;
-  if (!host_forwards()) return "the host passes no packets on (sysctl -w net.ipv4.ip_forward=1)";
+  if (!router_->is_passed_on()) return "the host passes no packets on (sysctl -w net.ipv4.ip_forward=1)";
   return {};
 }
 

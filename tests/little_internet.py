@@ -11,6 +11,7 @@ ports 80 and 8080 say on which address and for which host they were asked. What 
 written down, packet by packet.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -63,10 +64,12 @@ def _set(path, value):
 
 
 class LittleInternet:
-    """with LittleInternet() as net: …; this thread is on the host meanwhile."""
+    """with LittleInternet() as net: …; this thread is on the host meanwhile. The host passes packets on unless
+    `forwarding` is "0"."""
 
-    def __init__(self, names=None):
+    def __init__(self, names=None, forwarding="1"):
         self.names = {**NAMES, **(names or {})}
+        self.forwarding = forwarding
 
     def __enter__(self):
         self.home = _own()
@@ -80,8 +83,8 @@ class LittleInternet:
     def _make(self):
         self.world = _new()
         self.host = _new()
-        _set("ipv4/ip_forward", "1")
-        _set("ipv6/conf/all/forwarding", "1")
+        _set("ipv4/ip_forward", self.forwarding)
+        _set("ipv6/conf/all/forwarding", self.forwarding)
         _ip("link set lo up", f"link add eth0 type veth peer name world netns /proc/{os.getpid()}/fd/{self.world}",
             *[f"address add {own}{'/24' if own.startswith('203') else ''}{'/64 nodad' if ':' in own else ''} dev eth0"
               for own in HOST],
@@ -108,6 +111,26 @@ class LittleInternet:
         """The packets that arrived in the world: dicts with source, destination, protocol and port."""
         with open(self.log.name) as file:
             return [json.loads(line) for line in file if line.startswith("{")]
+
+
+def setting(path):
+    """A setting of the network's where this thread is: "ipv4/ip_forward"."""
+    with open(f"/proc/sys/net/{path}") as file:
+        return file.read().strip()
+
+
+@contextlib.contextmanager
+def where(pid):
+    """This thread is in the network of that process meanwhile."""
+    home = _own()
+    there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _enter(there)
+        yield
+    finally:
+        _enter(home)
+        os.close(there)
+        os.close(home)
 
 
 def devices():

@@ -8,30 +8,10 @@ import signal
 
 import pytest
 
+from egress_probes import REACH, REFUSED, explain, reach, resolver_of, set_egress
 from little_internet import HOST, METADATA, PRIVATE, PUBLIC, PUBLIC6, LittleInternet
 from warren_client import eventually
 from warren_server import Warren
-
-# Prints a line for each place: the first byte of an answer, or why there is none.
-REACH = """
-import errno, socket
-def reach(host, port, kind=socket.SOCK_STREAM):
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, kind) as s:
-        s.settimeout(4)
-        try:
-            s.connect((host, port))
-            if kind == socket.SOCK_DGRAM:
-                s.send(b"\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0\\x03one\\x07example\\x03com\\0\\0\\x01\\0\\x01")
-                return "answered" if s.recv(512) else "nothing"
-            s.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
-            return "answered" if s.recv(1) == b"H" else "nothing"
-        except TimeoutError:
-            return "silence"
-        except OSError as e:
-            return errno.errorcode[e.errno]
-"""
-REFUSED = {"ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "ECONNRESET"}
 
 
 @pytest.fixture(scope="module")
@@ -62,24 +42,6 @@ def make(server):
     yield create
     for one in made:
         server.client.request("DELETE", one.path)
-
-
-def reach(sandbox, host, port=80, udp=False):
-    kind = "socket.SOCK_DGRAM" if udp else "socket.SOCK_STREAM"
-    return sandbox.python_ok(f"print(reach({host!r}, {port}, {kind}))").strip()
-
-
-def set_egress(sandbox, egress):
-    return sandbox.client.expect(200, "PUT", f"{sandbox.path}/egress", {"egress": egress}).json()
-
-
-def explain(sandbox, *places):
-    """What the sandbox is told, once it has heard that it was refused these places: a tenth of a second later."""
-    def told():
-        said = sandbox.client.expect(200, "GET", f"{sandbox.path}/explain").json()
-        return said if {(one["address"], one.get("port")) for one in said["latest"]} >= set(places) else None
-
-    return eventually(told, 10, f"word of {places}")
 
 
 def own_address(sandbox):
@@ -305,16 +267,6 @@ def test_who_may_reach_nothing_by_name_hears_so_at_once_and_nobody_is_asked(inte
         run = sandbox.python(LOOK_UP + "import time\nbegan = time.monotonic()\nprint(look_up('one.example.com'), time.monotonic() - began < 4)")
         assert run.stdout.startswith(b"-") and run.stdout.endswith(b"True\n"), run
         assert [p for p in internet.arrived()[before:] if p["port"] == 53] == []
-
-
-def resolver_of(server):
-    """The process, a child of the runtime's that has no rights."""
-    with open(f"/proc/{server.runtime_pid}/task/{server.runtime_pid}/children") as file:
-        for pid in file.read().split():
-            with open(f"/proc/{pid}/cmdline", "rb") as command:
-                if b"internal-resolver" in command.read():
-                    return int(pid)
-    return None
 
 
 def test_a_resolver_that_is_killed_comes_again(server, make):

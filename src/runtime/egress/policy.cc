@@ -79,9 +79,13 @@ std::optional<std::string> host_name(std::string_view text) {
   return name;
 }
 
+bool is_dns(std::uint16_t port) { return port == kDns || port == kDnsOverTls; }
+
 Result<Allowed> range_with_ports(const IpRange& range, std::string_view ports) {
   const auto parsed = parse_ports(ports);
   if (!parsed) return fail(parsed.error());
+  if (parsed->first == parsed->last && is_dns(parsed->first))
+    return fail(ErrorKind::kInvalid, "no list leads to DNS (53, 853): names are Warren's own to resolve");
   return AllowedRange{
       .range = range, .transport = parsed->transport, .first_port = parsed->first, .last_port = parsed->last};
 }
@@ -122,7 +126,7 @@ Result<Allowed> parse_allowed(std::string_view text) {
   if (!ports) return fail(ports.error());
   if (ports->first != ports->last) return fail(ErrorKind::kInvalid, "a name takes one port");
   // Nothing that Warren could read a name from.
-  if (ports->first == kDns || ports->first == kDnsOverTls ||
+  if (is_dns(ports->first) ||
       (ports->first == kHttps && ports->transport == Transport::kUdp))
     return fail(ErrorKind::kInvalid, "DNS (53, 853) and QUIC (443/udp) cannot be opened by name");
   allowed.transport = ports->transport;
@@ -177,7 +181,7 @@ bool EgressPolicy::resolves_names() const {
 }
 
 bool EgressPolicy::covers(const IpAddress& address, Transport transport, std::uint16_t port) const {
-  return std::ranges::any_of(allowed, [&](const Allowed& one) {
+  return !is_dns(port) && std::ranges::any_of(allowed, [&](const Allowed& one) {
     const auto* range = std::get_if<AllowedRange>(&one);
     return range != nullptr && range->range.contains(address) &&
            (range->transport == Transport::kAny ||

@@ -9,6 +9,7 @@
 //                        203.0.113.0/24            addresses, or one address
 //                        203.0.113.7:5432          … a port of TCP; 443/udp, 8000-8100 too
 //                        [2001:db8::/32]:443       IPv6 with a port
+//                        and never DNS (53, 853), which would lead anywhere by itself
 #pragma once
 
 #include <cstddef>

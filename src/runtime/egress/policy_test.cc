@@ -52,6 +52,9 @@ TEST(Allowed, IsNothingElse) {
                            "a.com:53",
                            "a.com:853",
                            "a.com:443/udp",
+                           "1.2.3.4:53",
+                           "1.2.3.0/24:53/udp",
+                           "[2001:db8::1]:853",
                            "1.2.3",
                            "1.2.3.4.5",
                            "example.7",
@@ -98,6 +101,8 @@ TEST(EgressPolicy, KnowsWhichAddressesItsRangesCover) {
   EXPECT_FALSE(covers("198.51.100.8", Transport::kTcp, 443));
   EXPECT_TRUE(covers("198.51.100.8", Transport::kUdp, 60));
   EXPECT_FALSE(covers("198.51.100.8", Transport::kUdp, 61));
+  EXPECT_FALSE(covers("198.51.100.8", Transport::kUdp, 53)) << "DNS is in no list";
+  EXPECT_FALSE(covers("203.0.113.200", Transport::kTcp, 853));
   EXPECT_FALSE(EgressPolicy::open().covers(IpAddress(), Transport::kTcp, 80)) << "it has no ranges";
 }
 

@@ -8,19 +8,41 @@
 #include "service/lifecycle.h"
 
 namespace warren::service {
+namespace {
+
+// The widest range that a list may have where open is withheld: all the entries of one do not come
+// to open.
+unsigned widest(const IpAddress& of) {
+  constexpr unsigned kV4 = 16;
+  constexpr unsigned kV6 = 32;
+  return of.is_v4() ? kV4 : kV6;
+}
+
+}  // namespace
 
 std::string Lifecycle::no_network() const {
   return runtime_ ? runtime_->capabilities().no_network : std::string();
 }
 
-// A name leads nowhere without somebody who resolves it.
-Result<void> Lifecycle::check_egress(const runtime::EgressPolicy& policy) {
-  for (const auto& entry : policy.allowed)
-    if (std::holds_alternative<runtime::AllowedName>(entry))
+Result<void> Lifecycle::check_egress(const runtime::EgressPolicy& policy) const {
+  const bool is_withheld = options_.open_egress == OpenEgress::kWithheld;
+  if (is_withheld && policy.mode == runtime::EgressMode::kOpen)
+    return fail(ErrorKind::kForbidden,
+                "egress: the operator does not offer open: give a list of what is to be reached, like "
+                "203.0.113.0/24");
+  for (const auto& entry : policy.allowed) {
+    const auto* range = std::get_if<runtime::AllowedRange>(&entry);
+    // A name leads nowhere without somebody who resolves it.
+    if (range == nullptr)
       return fail(ErrorKind::kInvalid,
                   fmt::format("egress: {}: this version of Warren opens addresses, not names; give an address "
                               "or a range like 203.0.113.0/24",
                               text_of(entry)));
+    if (is_withheld && range->range.length < widest(range->range.base))
+      return fail(ErrorKind::kForbidden,
+                  fmt::format("egress: {}: the operator does not offer such wide ranges, but /{} and narrower",
+                              text_of(entry), widest(range->range.base)));
+  }
   return {};
 }
 

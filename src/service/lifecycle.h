@@ -102,7 +102,7 @@ class Lifecycle : public std::enable_shared_from_this<Lifecycle> {
   void refresh_templates();
 
   // egress.cc
-  static Result<void> check_egress(const runtime::EgressPolicy& policy);
+  Result<void> check_egress(const runtime::EgressPolicy& policy) const;
   // Only one change of a sandbox's policy at a time.
   Task<Result<void>> change_egress(std::shared_ptr<LiveSandbox> sandbox, runtime::EgressPolicy policy);
 

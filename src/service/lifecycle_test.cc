@@ -492,6 +492,28 @@ TEST_F(LifecycleTest, APolicyThatCannotBeSetChangesNothing) {
   EXPECT_NE(refused.error().message().find("api.example.com"), std::string::npos);
 }
 
+TEST_F(LifecycleTest, WhereOpenIsWithheldListsSayWhere) {
+  options_.open_egress = OpenEgress::kWithheld;
+  options_.default_egress = runtime::EgressPolicy::none();
+  start();
+  settle();
+  CreateSpec spec;
+  const SandboxInfo info = create(spec);
+  EXPECT_EQ(info.egress, runtime::EgressPolicy::none());
+  const auto change = [&](const runtime::EgressPolicy& policy) {
+    return run(sandboxes_->set_egress(alice_, info.id, policy));
+  };
+  EXPECT_EQ(change(runtime::EgressPolicy::open()).error().kind(), ErrorKind::kForbidden);
+  for (const auto* wide : {"0.0.0.0/0", "203.0.0.0/15", "2000::/31"}) {
+    const auto refused = change(*runtime::EgressPolicy::list({"203.0.113.7", wide}));
+    EXPECT_EQ(refused.error().kind(), ErrorKind::kForbidden) << wide;
+    EXPECT_NE(refused.error().message().find(wide), std::string::npos);
+  }
+  EXPECT_TRUE(change(*runtime::EgressPolicy::list({"203.0.0.0/16", "2001:db8::/32"})));
+  spec.egress = runtime::EgressPolicy::open();
+  EXPECT_EQ(run(sandboxes_->create(alice_, spec)).error().kind(), ErrorKind::kForbidden);
+}
+
 TEST_F(LifecycleTest, WhereThereIsNoNetworkEverythingReachesNothing) {
   runtime_->no_network() = "the host has none";
   CreateSpec spec;

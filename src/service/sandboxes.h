@@ -222,6 +222,10 @@ struct Census {
   std::uint64_t runtime_restarts = 0;
 };
 
+// Whether clients may have sandboxes reach the internet without saying where. Withheld, lists must be
+// of narrow ranges: a /16 of IPv4 at most, a /32 of IPv6.
+enum class OpenEgress { kOffered, kWithheld };
+
 class Sandboxes {
  public:
   struct Options {
@@ -232,6 +236,7 @@ class Sandboxes {
     Ports::Options ports;
     // Of sandboxes whose creator says nothing.
     runtime::EgressPolicy default_egress = runtime::EgressPolicy::open();
+    OpenEgress open_egress = OpenEgress::kOffered;
   };
 
   static std::shared_ptr<Sandboxes> start(Executor executor, store::Database& database,
@@ -285,7 +290,8 @@ class Sandboxes {
   // What is kept ready for the caller's account ends, and no more is until the next create.
   virtual Task<Result<void>> drop_stock(Caller caller) = 0;
   // What it may reach from now on; connections that this does not allow end. Its forks have the
-  // same, and what is merged into it has its. kUnavailable: the host offers no network.
+  // same, and what is merged into it has its. kUnavailable: the host offers no network; kForbidden:
+  // the operator offers less.
   virtual Task<Result<SandboxInfo>> set_egress(Caller caller, std::string id,
                                                runtime::EgressPolicy policy) = 0;
   // What it may reach, and was refused.

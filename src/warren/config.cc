@@ -172,6 +172,15 @@ Section runtime_section(Config& config) {
   };
 }
 
+Setter open_egress(service::OpenEgress& target) {
+  return [&target](const toml::node& node) -> Result<void> {
+    bool is_offered = false;
+    WARREN_TRY(flag(is_offered)(node));
+    target = is_offered ? service::OpenEgress::kOffered : service::OpenEgress::kWithheld;
+    return {};
+  };
+}
+
 // A word of a policy; lists are for whoever makes a sandbox.
 Setter default_egress(service::Sandboxes::Options& options) {
   return text([&options](const std::string& value) -> Result<void> {
@@ -196,7 +205,9 @@ Section egress_section(Config& config) {
       {"enabled", flag(config.egress)},
       {"set_forwarding", host_forwarding(config.forwarding)},
       {"default", default_egress(config.sandboxes)},
+      {"offer_open", open_egress(config.sandboxes.open_egress)},
       {"allow", parsed_list(rules.allowed, "a list of addresses and ranges like \"10.0.0.0/8\"")},
+      {"deny", parsed_list(rules.denied, "a list of addresses and ranges like \"198.51.100.0/24\"")},
       {"own_addresses", parsed_list(rules.own_addresses, "a list of addresses like \"203.0.113.7\"")},
       {"dns", parsed_list(rules.dns_upstreams, "a list of addresses like \"192.168.1.1\"")},
   };
@@ -293,6 +304,10 @@ Result<void> apply_section(const Section& section, const toml::table& table, std
 Result<void> check_whole(const Config& config) {
   if (config.tls.certificate.empty() != config.tls.key.empty())
     return fail(ErrorKind::kInvalid, "server: tls_certificate and tls_key go together");
+  if (config.sandboxes.open_egress == service::OpenEgress::kWithheld &&
+      config.sandboxes.default_egress.mode == runtime::EgressMode::kOpen)
+    return fail(ErrorKind::kInvalid,
+                "egress: default is \"open\", which offer_open = false does not allow: set default = \"none\"");
   const auto& tier = config.sandboxes.tier;
   if (tier.min_ttl > tier.default_ttl || tier.default_ttl > tier.max_ttl) {
     return fail(

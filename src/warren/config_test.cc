@@ -35,7 +35,9 @@ exec_timeout_seconds = 60
 enabled = false
 set_forwarding = false
 default = "none"
+offer_open = false
 allow = ["10.0.0.0/8", "fd00::5"]
+deny = ["198.51.100.0/24"]
 own_addresses = ["203.0.113.7"]
 dns = ["192.168.1.1"]
 [limits]
@@ -53,6 +55,8 @@ pids = 64
   ASSERT_EQ(config.egress_rules.allowed.size(), 2U);
   EXPECT_EQ(config.egress_rules.allowed[0].text(), "10.0.0.0/8");
   EXPECT_EQ(config.egress_rules.own_addresses.at(0).text(), "203.0.113.7");
+  EXPECT_EQ(config.egress_rules.denied.at(0).text(), "198.51.100.0/24");
+  EXPECT_EQ(config.sandboxes.open_egress, service::OpenEgress::kWithheld);
   EXPECT_EQ(config.egress_rules.dns_upstreams.at(0).text(), "192.168.1.1");
   EXPECT_EQ(config.sandboxes.tier.limits.network_bytes_per_second, 10'000'000U);
   EXPECT_EQ(config.sandboxes.tier.limits.connections, 256U);
@@ -79,6 +83,7 @@ TEST(Config, RefusesWhatItDoesNotKnowWithTheLine) {
 TEST(Config, RefusesWrongValuesWithTheLine) {
   EXPECT_THAT(refusal("[egress]\nallow = [\"10.0.0.0/33\"]"),
               HasSubstr("warren.toml:2: egress.allow must be a list of addresses"));
+  EXPECT_THAT(refusal("[egress]\noffer_open = false"), HasSubstr("set default = \"none\""));
   EXPECT_THAT(refusal("[egress]\nset_forwarding = \"yes\""), HasSubstr("set_forwarding must be true or false"));
   EXPECT_THAT(refusal("[egress]\nenabled = 1"), HasSubstr("must be true or false"));
   EXPECT_THAT(refusal("[egress]\ndefault = \"some\""), HasSubstr("must be \"open\" or \"none\""));

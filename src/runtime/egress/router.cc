@@ -232,6 +232,7 @@ std::uint32_t Router::next_mark() {
 bool Router::may_be_reached(const IpAddress& address) const {
   if (std::ranges::find(host_addresses_, address) != host_addresses_.end()) return false;
   const auto is_in = [&](const IpRange& range) { return range.contains(address); };
+  if (std::ranges::any_of(rules_.denied, is_in)) return false;
   return std::ranges::any_of(rules_.allowed, is_in) || !is_never(address);
 }
 

@@ -317,9 +317,10 @@ TEST_F(RouterTest, LimitsConnections) {
 }
 
 TEST_F(RouterTest, LeadsWhereTheOperatorSays) {
-  open({.allowed = {IpRange::parse("10.0.0.0/8").value()},
-        .own_addresses = {address(kOtherPublic)},
-        .dns_upstreams = {}});
+  EgressRules rules;
+  rules.allowed = {IpRange::parse("10.0.0.0/8").value()};
+  rules.own_addresses = {address(kOtherPublic)};
+  open(rules);
   const auto box = attached(0, EgressPolicy::open());
   EXPECT_EQ(try_tcp(box.get(), "10.1.1.1", 80).failure, 0);
   EXPECT_EQ(try_tcp(box.get(), "10.9.9.9", 80).failure, ECONNREFUSED)
@@ -330,10 +331,30 @@ TEST_F(RouterTest, LeadsWhereTheOperatorSays) {
   router_->detach(0);
 
   const auto host_server = serve(net_.host(), SocketType::kTcp, 7000);
-  open({.allowed = {IpRange::parse("10.9.9.9").value()}, .own_addresses = {}, .dns_upstreams = {}});
+  rules.allowed = {IpRange::parse("10.9.9.9").value()};
+  rules.own_addresses.clear();
+  open(rules);
   const auto second = attached(0, list({"10.9.9.9:7000"}));
   EXPECT_EQ(try_tcp(second.get(), "10.9.9.9", 7000).failure, 0) << "unless it is allowed by itself";
   EXPECT_EQ(try_tcp(second.get(), "10.1.1.1", 80).failure, ECONNREFUSED);
+}
+
+TEST_F(RouterTest, LeadsNowhereThatTheOperatorDenies) {
+  EgressRules rules;
+  rules.allowed = {IpRange::parse("10.0.0.0/8").value()};
+  rules.denied = {IpRange::parse("203.0.113.11").value(), IpRange::parse("10.1.0.0/16").value(),
+                  IpRange::parse("2001:db8::/64").value()};
+  open(rules);
+  const auto box = attached(0, EgressPolicy::open());
+  const auto listed = attached(1, list({kOtherPublic, "10.1.1.1", kPublic6, kPublic}));
+  for (const auto& one : {box.get(), listed.get()}) {
+    EXPECT_EQ(try_tcp(one, kPublic, 80).failure, 0);
+    for (const auto* where : {kOtherPublic, "10.1.1.1", kPublic6})
+      EXPECT_EQ(try_tcp(one, where, 80).failure, ECONNREFUSED) << where;
+  }
+  EXPECT_EQ(refused(0, RefusalReason::kNever), 3U);
+  EXPECT_FALSE(router_->may_be_reached(address("10.1.1.1")));
+  EXPECT_TRUE(router_->may_be_reached(address("10.2.1.1")));
 }
 
 TEST_F(RouterTest, FollowsTheHostsAddresses) {

@@ -41,6 +41,8 @@ table inet @TABLE@ {
   set udp4 { type mark . ipv4_addr . inet_service; flags interval; }
   set udp6 { type mark . ipv6_addr . inet_service; flags interval; }
 
+  set deny4 { type ipv4_addr; flags interval; auto-merge; @DENY4@ }
+  set deny6 { type ipv6_addr; flags interval; auto-merge; @DENY6@ }
   set oper4 { type ipv4_addr; flags interval; auto-merge; @OPER4@ }
   set oper6 { type ipv6_addr; flags interval; auto-merge; @OPER6@ }
   set dns4 { type ipv4_addr; @DNS4@ }
@@ -91,6 +93,8 @@ table inet @TABLE@ {
     fib daddr type { local, broadcast, anycast, multicast } goto n_host
     ip daddr @host4 goto n_host
     ip6 daddr @host6 goto n_host
+    ip daddr @deny4 goto n_never
+    ip6 daddr @deny6 goto n_never
     ip daddr @oper4 accept
     ip6 daddr @oper6 accept
     ip daddr @never4 goto n_never
@@ -201,6 +205,8 @@ table inet @TABLE@ {
     meta l4proto != tcp drop
     ip daddr @host4 reject with tcp reset
     ip6 daddr @host6 reject with tcp reset
+    ip daddr @deny4 reject with tcp reset
+    ip6 daddr @deny6 reject with tcp reset
     ip daddr @oper4 accept
     ip6 daddr @oper6 accept
     ip daddr @never4 reject with tcp reset
@@ -338,6 +344,8 @@ bool is_never(const IpAddress& address) {
 std::string router_rules(const EgressRules& rules) {
   std::string text(kRouter);
   text = with_upstreams(std::move(text), rules);
+  text = replaced(std::move(text), "@DENY4@", elements(texts(rules.denied, IpFamily::kV4, Only::kAll)));
+  text = replaced(std::move(text), "@DENY6@", elements(texts(rules.denied, IpFamily::kV6, Only::kAll)));
   text = replaced(std::move(text), "@OPER4@", elements(texts(rules.allowed, IpFamily::kV4, Only::kAll)));
   text = replaced(std::move(text), "@OPER6@", elements(texts(rules.allowed, IpFamily::kV6, Only::kAll)));
   text = replaced(std::move(text), "@NEVER4@", elements(texts(never_ranges(), IpFamily::kV4, Only::kAll)));

@@ -22,6 +22,8 @@ struct EgressRules {
   // Private ranges and the like that policies may nevertheless reach. The host's own
   // addresses only where one stands here by itself.
   std::vector<IpRange> allowed;
+  // What no policy leads to, and no range of `allowed`.
+  std::vector<IpRange> denied;
   // Addresses that lead to this host though no device of its has them (behind a NAT).
   std::vector<IpAddress> own_addresses;
   // Whom the resolver asks.
